@@ -5,7 +5,7 @@ option(RIDGE_UNITY "Compile the sources of a folder together" ON)
 
 # These repeat local names of other sources in their folders, each with its own meaning.
 set(ridge_separate_sources api/c.cc api/attention_device.cc api/compute_device.cc api/geglu_device.cc api/product.cc api/product_device.cc
-    bench/device_stream.cc bench/time_plans.cc run/plan_timer.cc measure/reference.cc
+    bench/stream_device.cc bench/time_plans.cc run/plan_timer.cc measure/reference.cc
     ops/fused/cuda.cc ops/library/product.cc ops/library/streamed.cc ops/product/plan.cc transport/nccl.cc)
 
 # ridge_merge_sources(TARGET SOURCE...) merges the sources of each folder. Sources with options of their own (instruction

@@ -19,39 +19,40 @@ std::vector<std::string> split_cells(const std::string& line) {
   return cells;
 }
 
-Status read_dtypes(Row& row, BenchmarkShape& shape) {
-  const auto dtype = parse_dtype(row["dtype"]);
-  if (!dtype || (*dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16 && *dtype != DType::int8))
-    return input_error(fmt::format("expected dtype f32, bf16, f16 or int8, found '{}'", row["dtype"]));
-  const bool integers = *dtype == DType::int8;
-  const std::optional<DType> sums = integers ? DType::int32 : DType::f32;
-  const auto out = row.contains("out") ? parse_dtype(row["out"]) : sums;
-  if (!out || (*out != sums && (integers || *out != *dtype))) {
-    const std::string_view of_floats = *dtype == DType::f32 ? "f32" : "f32 or ";
-    const std::string_view may = integers ? "int32" : of_floats;
-    return input_error(fmt::format("expected out {}{} of {} operands, found '{}'", may,
-                                   may.ends_with(' ') ? dtype_name(*dtype) : "", dtype_name(*dtype), row["out"]));
+// Parses the dtype of a column; `of` ends the list of the allowed ones in the error message.
+Result<DType> read_dtype(const std::string& column, const std::string& text, const std::vector<DType>& allowed,
+                         const std::string& of = "") {
+  std::string names;
+  for (const DType each : allowed) {
+    if (dtype_name(each) == text) return each;
+    if (!names.empty()) names += each == allowed.back() ? " or " : ", ";
+    names += dtype_name(each);
   }
-  shape.dtype = *dtype;
-  shape.out = *out;
-  if (!row.contains("weights") || row["weights"].empty() || row["weights"] == dtype_name(*dtype)) return Done{};
-  if (row["weights"] != "int8")
-    return input_error(fmt::format("expected weights {} or int8, found '{}'", dtype_name(*dtype), row["weights"]));
-  shape.weights = DType::int8;
-  return Done{};
+  return input_error(fmt::format("expected {} {}{}, found '{}'", column, names, of, text));
 }
 
-Status read_device_dtypes(Row& row, BenchmarkShape& shape) {
-  const auto dtype = parse_dtype(row["dtype"]);
-  if (!dtype || (dtype != DType::bf16 && dtype != DType::f16 && dtype != DType::e4m3))
-    return input_error(fmt::format("expected dtype bf16, f16 or e4m3, found '{}'", row["dtype"]));
-  const DType same = *dtype == DType::e4m3 ? DType::bf16 : *dtype;
-  const auto out = row.contains("out") ? parse_dtype(row["out"]) : same;
-  if (!out || (*out != same && *out != DType::f32))
-    return input_error(fmt::format("expected out {} or f32 of {} operands, found '{}'", dtype_name(same),
-                                   dtype_name(*dtype), row["out"]));
-  shape.dtype = *dtype;
-  shape.out = *out;
+// Returns the allowed dtypes of the result, the default first.
+std::vector<DType> result_dtypes(DType operand, BenchmarkTarget target) {
+  if (operand == DType::int8) return {DType::int32};
+  if (operand == DType::f32) return {DType::f32};
+  if (target == BenchmarkTarget::device) return {operand == DType::e4m3 ? DType::bf16 : operand, DType::f32};
+  return {DType::f32, operand};
+}
+
+Status read_dtypes(Row& row, BenchmarkShape& shape, BenchmarkTarget target) {
+  std::vector<DType> operands{DType::f32, DType::bf16, DType::f16, DType::int8};
+  if (target == BenchmarkTarget::device) operands = {DType::bf16, DType::f16, DType::e4m3};
+  RIDGE_TRY(dtype, read_dtype("dtype", row["dtype"], operands));
+  shape.dtype = dtype;
+  const std::vector<DType> results = result_dtypes(dtype, target);
+  shape.out = results[0];
+  if (row.contains("out")) {
+    RIDGE_TRY(out, read_dtype("out", row["out"], results, fmt::format(" of {} operands", dtype_name(dtype))));
+    shape.out = out;
+  }
+  if (target == BenchmarkTarget::device || !row.contains("weights") || row["weights"].empty()) return Done{};
+  RIDGE_TRY(weights, read_dtype("weights", row["weights"], {dtype, DType::int8}));
+  if (weights != dtype) shape.weights = weights;
   return Done{};
 }
 
@@ -59,7 +60,7 @@ Result<BenchmarkShape> parse_shape(Row row, BenchmarkTarget target) {
   BenchmarkShape s{.op = row["op"]};
   if (s.op != "linear" && s.op != "nt" && s.op != "nn" && s.op != "tn" && s.op != "tt")
     return input_error(fmt::format("expected op linear, nn, tn or tt, found '{}'", s.op));
-  RIDGE_TRY_STATUS(target == BenchmarkTarget::cpu ? read_dtypes(row, s) : read_device_dtypes(row, s));
+  RIDGE_TRY_STATUS(read_dtypes(row, s, target));
   for (auto [key, into] : {std::pair{"m", &s.m}, std::pair{"n", &s.n}, std::pair{"k", &s.k}}) {
     const std::string& text = row[key];
     const bool digits = !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;

@@ -1,13 +1,15 @@
 #include "ridge/bench/cublaslt.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
+
+#include "ridge/bench/dynamic_library.h"
 
 namespace ridge {
 
 // The library is column-major, so a row-major D[m, n] is computed as its transpose, with B as the first operand.
 // Constants and signatures: cuBLAS 13 reference, "Using the cuBLASLt API".
-struct CublasLt::LoadedLibrary {
+struct CublasLt::LoadedLibrary : DynamicLibrary {
+  using DynamicLibrary::DynamicLibrary;
   struct Algorithm {  // cublasLtMatmulHeuristicResult_t
     std::uint64_t choice[8];
     std::size_t workspace;
@@ -17,46 +19,24 @@ struct CublasLt::LoadedLibrary {
   };
   using Handle = void*;
 
-  void* file = nullptr;
   Handle handle = nullptr, product = nullptr, first = nullptr, second = nullptr, result = nullptr, preference = nullptr;
   std::array<Algorithm, max_heuristics> algorithms{};
   std::size_t workspace_bytes = 0;
 
-  int (*create)(Handle*) = nullptr;
-  std::size_t (*version)() = nullptr;
-  int (*product_create)(Handle*, int, int) = nullptr;
-  int (*product_set)(Handle, int, const void*, std::size_t) = nullptr;
-  int (*product_destroy)(Handle) = nullptr;
-  int (*layout_create)(Handle*, int, std::uint64_t, std::uint64_t, std::int64_t) = nullptr;
-  int (*layout_destroy)(Handle) = nullptr;
-  int (*preference_create)(Handle*) = nullptr;
-  int (*preference_set)(Handle, int, const void*, std::size_t) = nullptr;
-  int (*preference_destroy)(Handle) = nullptr;
-  int (*heuristic)(Handle, Handle, Handle, Handle, Handle, Handle, Handle, int, Algorithm*, int*) = nullptr;
+  int (*create)(Handle*) = find("cublasLtCreate");
+  std::size_t (*version)() = find("cublasLtGetVersion");
+  int (*product_create)(Handle*, int, int) = find("cublasLtMatmulDescCreate");
+  int (*product_set)(Handle, int, const void*, std::size_t) = find("cublasLtMatmulDescSetAttribute");
+  int (*product_destroy)(Handle) = find("cublasLtMatmulDescDestroy");
+  int (*layout_create)(Handle*, int, std::uint64_t, std::uint64_t, std::int64_t) = find("cublasLtMatrixLayoutCreate");
+  int (*layout_destroy)(Handle) = find("cublasLtMatrixLayoutDestroy");
+  int (*preference_create)(Handle*) = find("cublasLtMatmulPreferenceCreate");
+  int (*preference_set)(Handle, int, const void*, std::size_t) = find("cublasLtMatmulPreferenceSetAttribute");
+  int (*preference_destroy)(Handle) = find("cublasLtMatmulPreferenceDestroy");
+  int (*heuristic)(Handle, Handle, Handle, Handle, Handle, Handle, Handle, int, Algorithm*,
+                   int*) = find("cublasLtMatmulAlgoGetHeuristic");
   int (*matmul)(Handle, Handle, const void*, const void*, Handle, const void*, Handle, const void*, const void*, Handle,
-                void*, Handle, const Algorithm*, void*, std::size_t, CUstream_st*) = nullptr;
-
-  template <class F> void find_function(F& f, const char* name, std::string& missing) {
-    f = reinterpret_cast<F>(dlsym(file, name));
-    if (f == nullptr && missing.empty()) missing = name;
-  }
-
-  std::string find_functions() {  // returns the first missing function's name
-    std::string missing;
-    find_function(create, "cublasLtCreate", missing);
-    find_function(version, "cublasLtGetVersion", missing);
-    find_function(product_create, "cublasLtMatmulDescCreate", missing);
-    find_function(product_set, "cublasLtMatmulDescSetAttribute", missing);
-    find_function(product_destroy, "cublasLtMatmulDescDestroy", missing);
-    find_function(layout_create, "cublasLtMatrixLayoutCreate", missing);
-    find_function(layout_destroy, "cublasLtMatrixLayoutDestroy", missing);
-    find_function(preference_create, "cublasLtMatmulPreferenceCreate", missing);
-    find_function(preference_set, "cublasLtMatmulPreferenceSetAttribute", missing);
-    find_function(preference_destroy, "cublasLtMatmulPreferenceDestroy", missing);
-    find_function(heuristic, "cublasLtMatmulAlgoGetHeuristic", missing);
-    find_function(matmul, "cublasLtMatmul", missing);
-    return missing;
-  }
+                void*, Handle, const Algorithm*, void*, std::size_t, CUstream_st*) = find("cublasLtMatmul");
 
   void release_descriptors() {
     if (product != nullptr) product_destroy(product);
@@ -86,14 +66,14 @@ CublasLt::~CublasLt() {
 }
 
 Result<CublasLt> CublasLt::load() {
-  auto library = std::make_unique<LoadedLibrary>();
-  for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"})
-    if ((library->file = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
-  if (library->file == nullptr)
+  auto library = std::make_unique<LoadedLibrary>(
+      std::initializer_list<const char*>{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
+  if (!library->is_loaded())
     return absent_error("cuBLASLt was not found: expected libcublasLt.so.13 or .so.12 where the loader looks",
                         "install CUDA's libcublas, or name its folder in LD_LIBRARY_PATH");
-  if (const std::string missing = library->find_functions(); !missing.empty())
-    return absent_error(fmt::format("libcublasLt lacks {}", missing), "install CUDA 12 or later's libcublas");
+  if (!library->missing().empty())
+    return absent_error(fmt::format("libcublasLt lacks {}", library->missing()),
+                        "install CUDA 12 or later's libcublas");
   if (const int status = library->create(&library->handle); status != 0)
     return absent_error(fmt::format("cublasLtCreate failed with status {}", status));
   return CublasLt(std::move(library));

@@ -1,14 +1,12 @@
 #include "ridge/bench/matmul_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <string_view>
 
-#include "ridge/bench/onednn.h"
-#include "ridge/bench/torch.h"
+#include "ridge/bench/dynamic_library.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/pool/isa.h"
 
@@ -32,15 +30,14 @@ class RidgeLibrary : public MatmulLibrary {
 
 class OpenBlas : public MatmulLibrary {
  public:
-  OpenBlas(void* handle, int threads) {
-    gemm_ = reinterpret_cast<Gemm>(dlsym(handle, "cblas_sgemm"));
-    gemv_ = reinterpret_cast<Gemv>(dlsym(handle, "cblas_sgemv"));
-    if (auto set = reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"))) set(threads);
-    auto get_config = reinterpret_cast<char* (*)()>(dlsym(handle, "openblas_get_config"));
-    auto get_core = reinterpret_cast<char* (*)()>(dlsym(handle, "openblas_get_corename"));
+  explicit OpenBlas(int threads) {
+    if (void (*set)(int) = library_.find("openblas_set_num_threads", true)) set(threads);
+    char* (*get_config)() = library_.find("openblas_get_config", true);
+    char* (*get_core)() = library_.find("openblas_get_corename", true);
     if (get_config) description_ = fmt::format("{} (core {})", get_config(), get_core ? get_core() : "unknown");
   }
-  bool is_usable() const { return gemm_ != nullptr && gemv_ != nullptr; }
+  bool is_loaded() const { return library_.is_loaded(); }
+  bool is_usable() const { return library_.missing().empty(); }
   std::function<void()> bind(const ops::MatmulProblem& p, const void* a, const void* b, void* d) override {
     if (p.a.dtype != DType::f32 || p.b.dtype != DType::f32 || p.d.dtype != DType::f32 || p.batch != 1) return {};
     if (p.d.col_stride != 1) return {};
@@ -65,8 +62,9 @@ class OpenBlas : public MatmulLibrary {
   static constexpr int row_major = 101, no_trans = 111, trans = 112;  // constants of the CBLAS standard
   using Gemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
   using Gemv = void (*)(int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
-  Gemm gemm_ = nullptr;
-  Gemv gemv_ = nullptr;
+  DynamicLibrary library_{{"libopenblas.so.0"}};
+  Gemm gemm_ = library_.find("cblas_sgemm");
+  Gemv gemv_ = library_.find("cblas_sgemv");
   std::string description_ = "OpenBLAS";
 };
 
@@ -75,9 +73,9 @@ class OpenBlas : public MatmulLibrary {
 Result<std::unique_ptr<MatmulLibrary>> load_matmul_library(const std::string& name, int threads) {
   if (name == "ridge") return std::unique_ptr<MatmulLibrary>(std::make_unique<RidgeLibrary>(threads));
   if (name == "openblas") {
-    void* handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!handle) return absent_error("expected libopenblas.so.0, found none", "apt-get install libopenblas0");
-    auto library = std::make_unique<OpenBlas>(handle, threads);
+    auto library = std::make_unique<OpenBlas>(threads);
+    if (!library->is_loaded())
+      return absent_error("expected libopenblas.so.0, found none", "apt-get install libopenblas0");
     if (!library->is_usable()) return absent_error("libopenblas.so.0 lacks cblas_sgemm or cblas_sgemv");
     return std::unique_ptr<MatmulLibrary>(std::move(library));
   }

@@ -27,6 +27,14 @@ std::vector<std::string> list_matmul_libraries();  // "ridge", "openblas", "oned
 // Errors: an unknown name, a library that is not installed (the hint names its Debian package).
 Result<std::unique_ptr<MatmulLibrary>> load_matmul_library(const std::string& name, int threads);
 
+// oneDNN through its C interface, built only if its headers are present. Errors: not installed, or this build was made
+// without libdnnl-dev.
+Result<std::unique_ptr<MatmulLibrary>> load_onednn(int threads);
+// PyTorch by the python3 on PATH. Its interpreter runs in this process and its tensors are views of the benchmark's
+// arrays, so nothing is copied and the same clock applies. Errors: no python3, no shared library of it, no torch module
+// that it can import.
+Result<std::unique_ptr<MatmulLibrary>> load_torch(int threads);
+
 // Removes the environment variables that change a library's behaviour and returns the names of those that were set.
 std::vector<std::string> remove_library_variables();
 

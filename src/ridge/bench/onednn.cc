@@ -1,10 +1,11 @@
-#include "ridge/bench/onednn.h"
+#include "ridge/bench/matmul_library.h"
 
 #ifdef RIDGE_HAS_ONEDNN
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_version.h>
+
+#include "ridge/bench/dynamic_library.h"
 #endif
 
 namespace ridge {
@@ -12,45 +13,22 @@ namespace ridge {
 #if defined(DNNL_VERSION_MAJOR) && DNNL_VERSION_MAJOR == 2
 namespace {
 
-// Functions of oneDNN, resolved at run time so that Ridge links no vendor library.
-struct Functions {
-  decltype(&dnnl_version) version;
-  decltype(&dnnl_engine_create) engine_create;
-  decltype(&dnnl_stream_create) stream_create;
-  decltype(&dnnl_stream_wait) stream_wait;
-  decltype(&dnnl_memory_desc_init_by_strides) memory_desc_init;
-  decltype(&dnnl_matmul_desc_init) matmul_desc_init;
-  decltype(&dnnl_primitive_desc_create) primitive_desc_create;
-  decltype(&dnnl_primitive_desc_destroy) primitive_desc_destroy;
-  decltype(&dnnl_primitive_desc_query) primitive_desc_query;
-  decltype(&dnnl_primitive_create) primitive_create;
-  decltype(&dnnl_primitive_destroy) primitive_destroy;
-  decltype(&dnnl_primitive_execute) primitive_execute;
-  decltype(&dnnl_memory_create) memory_create;
-  decltype(&dnnl_memory_destroy) memory_destroy;
-
-  bool load(void* handle) {
-    bool all = true;
-    auto get = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-      all = all && function != nullptr;
-    };
-    get(version, "dnnl_version");
-    get(engine_create, "dnnl_engine_create");
-    get(stream_create, "dnnl_stream_create");
-    get(stream_wait, "dnnl_stream_wait");
-    get(memory_desc_init, "dnnl_memory_desc_init_by_strides");
-    get(matmul_desc_init, "dnnl_matmul_desc_init");
-    get(primitive_desc_create, "dnnl_primitive_desc_create");
-    get(primitive_desc_destroy, "dnnl_primitive_desc_destroy");
-    get(primitive_desc_query, "dnnl_primitive_desc_query");
-    get(primitive_create, "dnnl_primitive_create");
-    get(primitive_destroy, "dnnl_primitive_destroy");
-    get(primitive_execute, "dnnl_primitive_execute");
-    get(memory_create, "dnnl_memory_create");
-    get(memory_destroy, "dnnl_memory_destroy");
-    return all;
-  }
+struct Functions : DynamicLibrary {
+  using DynamicLibrary::DynamicLibrary;
+  decltype(&dnnl_version) version = find("dnnl_version");
+  decltype(&dnnl_engine_create) engine_create = find("dnnl_engine_create");
+  decltype(&dnnl_stream_create) stream_create = find("dnnl_stream_create");
+  decltype(&dnnl_stream_wait) stream_wait = find("dnnl_stream_wait");
+  decltype(&dnnl_memory_desc_init_by_strides) memory_desc_init = find("dnnl_memory_desc_init_by_strides");
+  decltype(&dnnl_matmul_desc_init) matmul_desc_init = find("dnnl_matmul_desc_init");
+  decltype(&dnnl_primitive_desc_create) primitive_desc_create = find("dnnl_primitive_desc_create");
+  decltype(&dnnl_primitive_desc_destroy) primitive_desc_destroy = find("dnnl_primitive_desc_destroy");
+  decltype(&dnnl_primitive_desc_query) primitive_desc_query = find("dnnl_primitive_desc_query");
+  decltype(&dnnl_primitive_create) primitive_create = find("dnnl_primitive_create");
+  decltype(&dnnl_primitive_destroy) primitive_destroy = find("dnnl_primitive_destroy");
+  decltype(&dnnl_primitive_execute) primitive_execute = find("dnnl_primitive_execute");
+  decltype(&dnnl_memory_create) memory_create = find("dnnl_memory_create");
+  decltype(&dnnl_memory_destroy) memory_destroy = find("dnnl_memory_destroy");
 };
 
 std::optional<dnnl_data_type_t> data_type(DType dtype) {
@@ -84,8 +62,9 @@ struct Product {
 
 class OneDnn : public MatmulLibrary {
  public:
-  bool open(void* handle) {
-    return f_.load(handle) && f_.engine_create(&engine_, dnnl_cpu, 0) == dnnl_success &&
+  bool is_loaded() const { return f_.is_loaded(); }
+  bool open() {
+    return f_.missing().empty() && f_.engine_create(&engine_, dnnl_cpu, 0) == dnnl_success &&
            f_.stream_create(&stream_, engine_, dnnl_stream_default_flags) == dnnl_success;
   }
 
@@ -134,7 +113,7 @@ class OneDnn : public MatmulLibrary {
     return l.batch_stride != 0 && f_.memory_desc_init(&desc, 3, dims, *type, strides) == dnnl_success;
   }
 
-  Functions f_{};
+  Functions f_{{"libdnnl.so.2"}, RTLD_GLOBAL};
   dnnl_engine_t engine_ = nullptr;
   dnnl_stream_t stream_ = nullptr;
   std::string kernel_;
@@ -143,11 +122,10 @@ class OneDnn : public MatmulLibrary {
 }  // namespace
 
 Result<std::unique_ptr<MatmulLibrary>> load_onednn(int threads) {
-  void* handle = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_GLOBAL);
-  if (!handle) return absent_error("expected libdnnl.so.2, found none", "apt-get install libdnnl2");
-  if (auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) set(threads);
   auto library = std::make_unique<OneDnn>();
-  if (!library->open(handle)) return absent_error("libdnnl.so.2 is there but its CPU engine could not be made");
+  if (!library->is_loaded()) return absent_error("expected libdnnl.so.2, found none", "apt-get install libdnnl2");
+  if (auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) set(threads);
+  if (!library->open()) return absent_error("libdnnl.so.2 is there but its CPU engine could not be made");
   return std::unique_ptr<MatmulLibrary>(std::move(library));
 }
 

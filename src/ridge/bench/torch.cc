@@ -1,10 +1,11 @@
-#include "ridge/bench/torch.h"
+#include "ridge/bench/matmul_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <cstdlib>
+
+#include "ridge/bench/dynamic_library.h"
 
 namespace ridge {
 namespace {
@@ -56,36 +57,18 @@ def bind(*of):
 )python";
 
 // Functions of Python's stable interface; every object is opaque.
-struct PythonApi {
-  void (*initialize)(int);
-  int (*run)(const char*);
-  void* (*add_module)(const char*);
-  void* (*attribute)(void*, const char*);
-  void* (*build_value)(const char*, ...);
-  void* (*call)(void*, void*);
-  const char* (*text)(void*, std::ptrdiff_t*);
-  void (*release)(void*);
-  void (*forget_error)();
-  void* none;
-
-  bool load_functions(void* handle) {
-    bool all = true;
-    const auto get = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-      all = all && function != nullptr;
-    };
-    get(initialize, "Py_InitializeEx");
-    get(run, "PyRun_SimpleString");
-    get(add_module, "PyImport_AddModule");
-    get(attribute, "PyObject_GetAttrString");
-    get(build_value, "Py_BuildValue");
-    get(call, "PyObject_CallObject");
-    get(text, "PyUnicode_AsUTF8AndSize");
-    get(release, "Py_DecRef");
-    get(forget_error, "PyErr_Clear");
-    get(none, "_Py_NoneStruct");
-    return all;
-  }
+struct PythonApi : DynamicLibrary {
+  using DynamicLibrary::DynamicLibrary;
+  void (*initialize)(int) = find("Py_InitializeEx");
+  int (*run)(const char*) = find("PyRun_SimpleString");
+  void* (*add_module)(const char*) = find("PyImport_AddModule");
+  void* (*attribute)(void*, const char*) = find("PyObject_GetAttrString");
+  void* (*build_value)(const char*, ...) = find("Py_BuildValue");
+  void* (*call)(void*, void*) = find("PyObject_CallObject");
+  const char* (*text)(void*, std::ptrdiff_t*) = find("PyUnicode_AsUTF8AndSize");
+  void (*release)(void*) = find("Py_DecRef");
+  void (*forget_error)() = find("PyErr_Clear");
+  void* none = find("_Py_NoneStruct");
 };
 
 class TorchLibrary : public MatmulLibrary {
@@ -138,9 +121,8 @@ std::vector<std::string> read_command_lines(const char* command) {
 Result<std::unique_ptr<MatmulLibrary>> load_torch(int threads) {
   const std::vector<std::string> python_lines = read_command_lines(python_query);
   if (python_lines.size() < 3) return absent_error("expected python3 on PATH, found none that runs", install_hint);
-  void* handle = dlopen(python_lines[0].c_str(), RTLD_NOW | RTLD_GLOBAL);
-  PythonApi python{};
-  if (!handle || !python.load_functions(handle))
+  const PythonApi python({python_lines[0].c_str()}, RTLD_GLOBAL);
+  if (!python.missing().empty())
     return absent_error(fmt::format("expected the shared library of python3, {}, found none", python_lines[0]),
                         "apt-get install libpython3-dev");
   setenv("PYTHONHOME", python_lines[1].c_str(), 1);

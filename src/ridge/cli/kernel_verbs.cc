@@ -185,29 +185,29 @@ void add_bench(CLI::App& app, int& code) {
       ->type_name("A,B")
       ->delimiter(',')
       ->allow_extra_args(false);
-  verb->add_option("--shapes", args->shapes,
+  verb->add_option("--shapes", args->options.shapes,
                    "CSV with the columns op,dtype,m,n,k and optionally out and weights (default: 60 built-in shapes)")
       ->type_name("FILE.csv");
   verb->add_option("--threads", args->options.threads, "Number of threads")
       ->type_name("N")
       ->check(whole_number_between(1, 1024));
-  verb->add_option("--rounds", args->rounds, "Measurements of each library at each shape")
+  verb->add_option("--rounds", args->options.rounds, "Measurements of each library at each shape")
       ->type_name("N")
       ->check(whole_number_between(1, 1000));
-  verb->add_option("--tune", args->tune,
+  verb->add_option("--tune", args->options.tuned_candidates,
                    "On a CUDA device: also time this many of the model's best plans and report the gain of the fastest")
       ->type_name("N")
       ->check(whole_number_between(1, 100));
-  verb->add_option("--only", args->only,
+  verb->add_option("--only", args->options.only_kernel,
                    "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
                    "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)")
       ->type_name("KERNEL");
   verb->add_option("--on", args->on, "stream, repeats, plans: cpu or cuda")->check(one_of({"cpu", "cuda"}));
-  verb->add_option("--most", args->repeats.max_repeats,
+  verb->add_option("--most", args->options.max_repeats,
                    "repeats: largest number of cosines (default 256; on cuda 1024)")
       ->type_name("N")
       ->check(whole_number_between(1, 4096));
-  verb->add_option("--elements", args->repeats.elements, "repeats: elements of the vector (default 2^24; on cuda 2^28)")
+  verb->add_option("--elements", args->options.elements, "repeats: elements of the vector (default 2^24; on cuda 2^28)")
       ->type_name("N")
       ->check(whole_number_between(1, std::int64_t{1} << 32));
   verb->add_option("--seconds", args->plans.seconds,
@@ -220,9 +220,7 @@ void add_bench(CLI::App& app, int& code) {
       ->check(whole_number_between(2, 1000));
   verb->add_option("--skip", args->plans.skip, "plans: skip this many products, which an earlier run has timed")
       ->type_name("N");
-  add_format_options(
-      *verb, args->format,
-      "ridge.contest/1, ridge.stream/2, ridge.repeats/1, ridge.device_contest/2 or ridge.device_stream/1");
+  add_format_options(*verb, args->format, "ridge.benchmark/1");
   verb->add_option("--svg", args->svg, "repeats: plot time, FLOP/s and bytes/s into this file")->type_name("FILE");
   group_options(*verb, {{"Every benchmark", "WHAT --on --threads --rounds"},
                         {"matmul", "--against --shapes --tune"},

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ridge/bench/bench.h"
-#include "ridge/bench/repeats.h"
 #include "ridge/bench/time_plans.h"
 #include "ridge/cli/output.h"
 
@@ -47,14 +46,9 @@ struct CalibrateArgs {
 };
 
 struct BenchArgs {
-  std::string what = "matmul", shapes;
-  CpuBenchmarkOptions options;
-  std::string only, on = "cpu";
-  int tune = 0;
-  int rounds = 0;  // Number of rounds; 0 for the benchmark's default
-  RepeatsOptions repeats;
+  std::string what = "matmul", on = "cpu", svg;
+  BenchOptions options;
   TimePlansOptions plans;
-  std::string svg;
   OutputFormat format;
   const CLI::App* verb = nullptr;
 };

@@ -1,7 +1,6 @@
 // Functions of device measurements that need no device.
 #include <gtest/gtest.h>
 
-#include "ridge/bench/device_benchmark.h"
 #include "ridge/measure/nvml.h"
 #include "ridge/measure/probe.h"
 #include "ridge/measure/run_cuda.h"
@@ -100,56 +99,6 @@ TEST(DeviceMachine, ProbedMachineFileReadsBackEqual) {
   const auto again = parse_machine(print_machine(machine), "cuda.toml");
   ASSERT_TRUE(again.ok()) << again.error().to_string();
   EXPECT_EQ(*again, machine);
-}
-
-TEST(DeviceShapes, ResultDtypeDefaultsToOperandDtype) {
-  const auto shapes =
-      parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\n", "s.csv", BenchmarkTarget::device);
-  ASSERT_TRUE(shapes.ok());
-  EXPECT_EQ(shapes->at(0).out, DType::f16);
-  EXPECT_EQ(shapes->at(1).out, DType::bf16);
-  EXPECT_EQ(parse_shapes("op,dtype,m,n,k\nlinear,f32,1,2,3\n", "s.csv", BenchmarkTarget::device).error().to_string(),
-            "s.csv:2:1: expected dtype bf16, f16 or e4m3, found 'f32'\n");
-  EXPECT_EQ(
-      parse_shapes("op,dtype,m,n,k,out\nlinear,f16,1,2,3,bf16\n", "s.csv", BenchmarkTarget::device).error().to_string(),
-      "s.csv:2:1: expected out f16 or f32 of f16 operands, found 'bf16'\n");
-}
-
-TEST(DeviceBenchmark, SummarizesByShapeClass) {
-  DeviceBenchmark benchmark;
-  for (const auto& [m, n, ratio] : {std::tuple{64, 64, 2.0}, {64, 64, 0.5}, {4096, 63, 4.0}}) {
-    DeviceBenchmarkRow row{
-        .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = m, .n = n, .k = 64}};
-    row.ridge_time.median = 1e-6;
-    row.plan.predicted_s = 1.1e-6;
-    row.ratio = ratio;
-    row.ratio_to_first = ratio;
-    row.is_correct = n != 63;
-    row.sm_hz = 1e9;
-    row.peak_flops_per_cycle = n == 63 ? 0 : 1e5 * ratio;
-    benchmark.rows.push_back(row);
-  }
-  const auto classes = benchmark.summarize_shape_classes();
-  ASSERT_EQ(classes.size(), 3u);
-  EXPECT_EQ(classes[0].name, "M <= 128");
-  EXPECT_DOUBLE_EQ(classes[0].geometric_mean, 1);
-  EXPECT_EQ(classes[0].worst_ratio, 0.5);
-  EXPECT_EQ(classes[1].name, "n or k not a multiple of 8");
-  EXPECT_EQ(classes[1].wrong, 1u);
-  EXPECT_DOUBLE_EQ(classes[0].fraction_of_cycle_peak, 2.0 * 64 * 64 * 64 / 1e8);  // geometric mean of a half and twice
-  EXPECT_EQ(classes[1].fraction_of_cycle_peak, 0);
-  EXPECT_DOUBLE_EQ(classes[2].fraction_of_cycle_peak, classes[0].fraction_of_cycle_peak);
-  EXPECT_EQ(classes[2].rows, 3u);
-  EXPECT_NEAR(classes[2].prediction_error, 0.1, 1e-9);
-}
-
-TEST(DeviceBenchmark, ComputesThePeakPerCycleFromTheMachine) {
-  Machine machine = *find_machine("h200");
-  EXPECT_NEAR(*matrix_flops_per_cycle(machine, DType::bf16), 4096, 2);
-  EXPECT_NEAR(*matrix_flops_per_cycle(machine, DType::e4m3), 8192, 4);
-  EXPECT_FALSE(matrix_flops_per_cycle(machine, DType::f32));
-  machine.numbers.erase("matrix_clock_hz");
-  EXPECT_FALSE(matrix_flops_per_cycle(machine, DType::bf16));
 }
 
 }  // namespace

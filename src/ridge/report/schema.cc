@@ -20,7 +20,7 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& schemas_of_v
       {"simulate", {"simulate"}},
       {"probe", {"probe"}},
       {"calibrate", {"calibration"}},
-      {"bench", {"contest", "device_contest", "stream", "device_stream", "repeats"}},
+      {"bench", {"benchmark"}},
       {"kernels", {"kernels"}},
       {"machines", {"machines", "machine"}}};
   return all;

@@ -1,12 +1,8 @@
 // Reports of a run on a device and of a plan, without a device.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include <nlohmann/json.hpp>
 
-#include "ridge/bench/device_benchmark_report.h"
-#include "ridge/bench/device_stream_report.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/report/parts/tables.h"
 #include "ridge/report/report.h"
@@ -105,34 +101,6 @@ TEST(DeviceReport, ShowsTheGainOfTuning) {
   EXPECT_EQ(unknown["remark"], "the tuned choice 0a is ignored: it is damaged");
 }
 
-TEST(DeviceStreamReport, ComparesEachKernelWithTheCopy) {
-  DeviceStreamBenchmark benchmark{
-      .device = "NVIDIA H200", .day = "2026-01-02", .driver = 13000, .elements = 1000, .rounds = 3};
-  DeviceStreamRow chain, rows;
-  chain.stream_case = {"cos_16", DType::f32};
-  chain.bytes = 8e9;
-  chain.ridge_time = {4e-3, 3e-3, 5e-3, 3};
-  chain.copy_time = {2e-3, 2e-3, 2e-3, 3};
-  chain.ratio = 0.5;
-  chain.ratio_low = 0.4;
-  chain.ratio_high = 0.625;
-  rows = chain;
-  rows.stream_case = {"softmax", DType::bf16, 4096};
-  benchmark.rows = {chain, rows};
-  benchmark.note = "NVRTC was not found";
-  EXPECT_EQ(format_device_stream(benchmark),
-            "kernel      dtype   columns    ridge     copy   ratio     low   high    bar\n"
-            "cos_16      f32           -     2000     4000   0.500   0.400  0.625      -\n"
-            "softmax     bf16       4096     2000     4000   0.500   0.400  0.625   0.90\n"
-            "\nGB/s read and written, median of 3 rounds, arrays of 1000 elements; copy: a copy of as many bytes; "
-            "ratio: ridge over copy\nNVIDIA H200, driver 13.0\nnote: NVRTC was not found\n");
-  const auto json = device_stream_json(benchmark);
-  EXPECT_EQ(json["rows"][0]["bar"], nullptr);
-  EXPECT_EQ(json["rows"][1]["bar"], 0.9);
-  EXPECT_EQ(json["rows"][1]["copy"]["median_s"], 2e-3);
-  EXPECT_EQ(json["note"], "NVRTC was not found");
-}
-
 TEST(PlanReport, ListsChosenKernelsAndAlternatives) {
   Report report = make_device_report();
   report.verb = "explain";
@@ -176,60 +144,6 @@ TEST(PlanReport, ListsChosenKernelsAndAlternatives) {
                     "kB |\n\n```\nZ, split 2: the splits of k wait for each other\nZ was chosen over\n"),
       std::string::npos)
       << markdown;
-}
-
-TEST(DeviceBenchmarkReport, MarksARowWithWrongResults) {
-  DeviceBenchmark benchmark{.device = "NVIDIA H200", .driver = 13000, .cublaslt_version = 130100, .rounds = 9};
-  DeviceBenchmarkRow row{
-      .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 64, .n = 64, .k = 64}};
-  row.ridge_time = {2e-6, 2e-6, 2e-6, 9};
-  row.first_heuristic_time = row.best_heuristic_time = {3e-6, 3e-6, 3e-6, 9};
-  row.ratio = row.ratio_to_first = 1.5;
-  benchmark.rows = {row};
-  const std::string text = format_device_benchmark(benchmark);
-  EXPECT_NE(text.find("WRONG"), std::string::npos);
-  EXPECT_NE(text.find("NVIDIA H200, driver 13.0, cuBLASLt 13.1.0\n"), std::string::npos) << text;
-  const auto json = nlohmann::json::parse(device_benchmark_json(benchmark));
-  EXPECT_EQ(json["classes"][0]["wrong"], 1);
-  EXPECT_EQ(json["rows"][0]["ratio"], 1.5);
-  EXPECT_TRUE(json["clocks"]["before"].is_null());
-  EXPECT_TRUE(json["rows"][0]["per_cycle"].is_null());
-  EXPECT_TRUE(json["rows"][0]["sm_hz"].is_null());
-  EXPECT_TRUE(json["classes"][0]["per_cycle"].is_null());
-}
-
-TEST(DeviceBenchmarkReport, ShowsTheFractionOfPeakPerCycle) {
-  DeviceBenchmark benchmark{.device = "NVIDIA H200", .driver = 13000, .cublaslt_version = 130100, .rounds = 5};
-  DeviceBenchmarkRow row{
-      .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 4096, .n = 4096, .k = 4096}};
-  row.ridge_time = {200e-6, 200e-6, 200e-6, 5};
-  row.first_heuristic_time = row.best_heuristic_time = {210e-6, 210e-6, 210e-6, 5};
-  row.ratio = row.ratio_to_first = 1.05;
-  row.is_correct = true;
-  row.plan.predicted_s = 200e-6;
-  row.sm_hz = 1.4e9;
-  row.peak_flops_per_cycle = 132 * 4096;
-  benchmark.rows = {row, row};
-  benchmark.rows[1].sm_hz = 0;  // no NVML
-  const double expected = 2 * std::pow(4096.0, 3) / (200e-6 * 1.4e9 * 132 * 4096);
-  ASSERT_NEAR(expected, 0.908, 0.001);
-  EXPECT_EQ(
-      format_device_benchmark(benchmark),
-      "op      dtype     m     n     k     first  best of 8     ridge  ratio  per cycle  predicted  kernel      split\n"
-      "linear  bf16   4096  4096  4096  210.0 us   210.0 us  200.0 us  1.050       91 %   200.0 us  sm90_plain      1\n"
-      "linear  bf16   4096  4096  4096  210.0 us   210.0 us  200.0 us  1.050          -   200.0 us  sm90_plain      1\n"
-      "\nmedians of 5 interleaved rounds, cold L2; ratio: cuBLASLt's best of 8 over ridge\n"
-      "per cycle: ridge's FLOPs over the matrix units' peak at the clock that NVML reads after the row's last turn\n"
-      "class      rows  geometric mean  tuned  against first    5 %  worst  per cycle  prediction off by  wrong\n"
-      "M >= 2048     2          1.0500      -         1.0500  1.050  1.050       91 %              0.0 %      0\n"
-      "M >= 512      2          1.0500      -         1.0500  1.050  1.050       91 %              0.0 %      0\n"
-      "all           2          1.0500      -         1.0500  1.050  1.050       91 %              0.0 %      0\n"
-      "NVIDIA H200, driver 13.0, cuBLASLt 13.1.0\n");
-  const auto json = nlohmann::json::parse(device_benchmark_json(benchmark));
-  EXPECT_DOUBLE_EQ(json["rows"][0]["per_cycle"], expected);
-  EXPECT_EQ(json["rows"][0]["flops_per_cycle"], 132 * 4096);
-  EXPECT_TRUE(json["rows"][1]["per_cycle"].is_null());
-  EXPECT_DOUBLE_EQ(json["classes"][0]["per_cycle"], expected);
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "ridge/base/result.h"
-#include "ridge/bench/cpu_benchmark.h"
+#include "ridge/bench/benchmark_shape.h"
 
 namespace ridge {
 
-struct CompetitorReply {
+struct LibraryReply {
   bool supported = true;       // false if the library cannot compute this product
   double seconds = 0;          // seconds of one call (prepare), or of all calls (run)
   double max_error = 0;        // result of check: largest |got - ref| / (|A||B|)
@@ -21,28 +21,28 @@ struct CompetitorReply {
   char message[384] = {}, hint[128] = {};
 };
 
-class Competitor {
+class LibraryProcess {
  public:
   // Forks the process. The caller must not have started threads.
-  static Result<Competitor> start(const std::string& library, int threads);
-  Competitor(Competitor&& other) noexcept;
-  Competitor& operator=(Competitor&&) = delete;
-  ~Competitor();
+  static Result<LibraryProcess> start(const std::string& library, int threads);
+  LibraryProcess(LibraryProcess&& other) noexcept;
+  LibraryProcess& operator=(LibraryProcess&&) = delete;
+  ~LibraryProcess();
 
   const std::string& library_name() const { return library_; }
   pid_t process_id() const { return child_; }
   // Fills the operands, binds them, calls once and times one call. Errors of all four functions: the library is not
   // installed, the system refuses memory, the process ended.
-  Result<CompetitorReply> prepare_product(const BenchmarkShape& shape);
-  Result<CompetitorReply> run_calls(int calls);
-  Result<CompetitorReply> check_result();
-  Result<CompetitorReply> describe();
+  Result<LibraryReply> prepare_product(const BenchmarkShape& shape);
+  Result<LibraryReply> run_calls(int calls);
+  Result<LibraryReply> check_result();
+  Result<LibraryReply> describe();
 
  private:
   struct Command;
-  Competitor(std::string library, pid_t child, int socket)
+  LibraryProcess(std::string library, pid_t child, int socket)
       : library_(std::move(library)), child_(child), socket_(socket) {}
-  Result<CompetitorReply> send_command(const Command& command);
+  Result<LibraryReply> send_command(const Command& command);
   Error exit_error(const Command& command);
   static void serve_commands(const std::string& library, int threads, int socket);
 

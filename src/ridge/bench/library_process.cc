@@ -1,4 +1,4 @@
-#include "ridge/bench/competitor.h"
+#include "ridge/bench/library_process.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -25,7 +25,7 @@
 
 namespace ridge {
 
-struct Competitor::Command {
+struct LibraryProcess::Command {
   enum class Action { prepare, run, check, describe } action;
   char op[8] = {};
   DType dtype = DType::f32, out = DType::f32;
@@ -142,7 +142,7 @@ class MatmulTrial {
   std::function<void()> call_;
 };
 
-void set_failure(CompetitorReply& reply, const Error& error) {
+void set_failure(LibraryReply& reply, const Error& error) {
   reply.failed = true;
   reply.supported = false;
   reply.kind = error.kind;
@@ -152,12 +152,12 @@ void set_failure(CompetitorReply& reply, const Error& error) {
 
 }  // namespace
 
-void Competitor::serve_commands(const std::string& name, int threads, int socket) {
+void LibraryProcess::serve_commands(const std::string& name, int threads, int socket) {
   auto library = load_matmul_library(name, threads);
   std::unique_ptr<MatmulTrial> trial;
   Command command{};
   while (::read(socket, &command, sizeof command) == static_cast<ssize_t>(sizeof command)) {
-    CompetitorReply reply;
+    LibraryReply reply;
     if (!library) {
       set_failure(reply, library.error());
     } else if (command.action == Command::Action::describe) {
@@ -180,7 +180,7 @@ void Competitor::serve_commands(const std::string& name, int threads, int socket
   }
 }
 
-Result<Competitor> Competitor::start(const std::string& library, int threads) {
+Result<LibraryProcess> LibraryProcess::start(const std::string& library, int threads) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return absent_error(fmt::format("no socket for {}: {}", library, std::strerror(errno)));
@@ -197,16 +197,16 @@ Result<Competitor> Competitor::start(const std::string& library, int threads) {
     _exit(0);
   }
   close(ends[1]);
-  return Competitor(library, child, ends[0]);
+  return LibraryProcess(library, child, ends[0]);
 }
 
-Competitor::Competitor(Competitor&& other) noexcept
+LibraryProcess::LibraryProcess(LibraryProcess&& other) noexcept
     : library_(std::move(other.library_)),
       child_(std::exchange(other.child_, -1)),
       socket_(std::exchange(other.socket_, -1)),
       current_product_(std::move(other.current_product_)) {}
 
-Competitor::~Competitor() {
+LibraryProcess::~LibraryProcess() {
   // Shutdown ends the child's read and thereby the child; closing does not, as later children hold copies of it.
   if (socket_ >= 0) {
     shutdown(socket_, SHUT_RDWR);
@@ -215,7 +215,7 @@ Competitor::~Competitor() {
   if (child_ > 0) waitpid(child_, nullptr, 0);
 }
 
-Error Competitor::exit_error(const Command& command) {
+Error LibraryProcess::exit_error(const Command& command) {
   int status = 0;
   waitpid(std::exchange(child_, -1), &status, 0);
   const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -226,15 +226,15 @@ Error Competitor::exit_error(const Command& command) {
                       number == SIGKILL ? "the system may have had no memory left: leave the largest shapes out" : "");
 }
 
-Result<CompetitorReply> Competitor::send_command(const Command& command) {
-  CompetitorReply reply;
+Result<LibraryReply> LibraryProcess::send_command(const Command& command) {
+  LibraryReply reply;
   const bool sent = send(socket_, &command, sizeof command, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof command);
   if (!sent || ::read(socket_, &reply, sizeof reply) != static_cast<ssize_t>(sizeof reply)) return exit_error(command);
   if (!reply.failed) return reply;
   return Error{.kind = reply.kind, .message = fmt::format("{}: {}", library_, reply.message), .hint = reply.hint};
 }
 
-Result<CompetitorReply> Competitor::prepare_product(const BenchmarkShape& shape) {
+Result<LibraryReply> LibraryProcess::prepare_product(const BenchmarkShape& shape) {
   Command command{.action = Command::Action::prepare,
                   .dtype = shape.dtype,
                   .out = shape.out,
@@ -246,10 +246,10 @@ Result<CompetitorReply> Competitor::prepare_product(const BenchmarkShape& shape)
   current_product_ = shape.text();
   return send_command(command);
 }
-Result<CompetitorReply> Competitor::run_calls(int calls) {
+Result<LibraryReply> LibraryProcess::run_calls(int calls) {
   return send_command({.action = Command::Action::run, .calls = calls});
 }
-Result<CompetitorReply> Competitor::check_result() { return send_command({.action = Command::Action::check}); }
-Result<CompetitorReply> Competitor::describe() { return send_command({.action = Command::Action::describe}); }
+Result<LibraryReply> LibraryProcess::check_result() { return send_command({.action = Command::Action::check}); }
+Result<LibraryReply> LibraryProcess::describe() { return send_command({.action = Command::Action::describe}); }
 
 }  // namespace ridge

@@ -1,0 +1,74 @@
+#include "ridge/bench/device_arrays.h"
+
+#include <algorithm>
+
+#include "ridge/device/peak.h"
+#include "ridge/device/run_generated.h"
+#include "ridge/ops/chain/cuda.h"
+#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/rows/cuda.h"
+#include "ridge/run/fill.h"
+
+namespace ridge {
+
+void describe_device(Comparison& comparison, const device::DeviceProperties& properties) {
+  comparison.device = properties.name;
+  comparison.driver = properties.driver;
+}
+
+Result<DeviceArrays> DeviceArrays::make(DType dtype, std::int64_t elements, std::size_t count, std::size_t inputs,
+                                        std::uint32_t seed) {
+  RIDGE_TRY(queue, device::Queue::create());
+  DeviceArrays out(std::move(queue), dtype, elements);
+  for (std::size_t i = 0; i < count; ++i) {
+    RIDGE_TRY(memory, device::DeviceBuffer::allocate(out.bytes()));
+    out.arrays_.push_back(std::move(memory));
+    RIDGE_TRY_STATUS(i < inputs ? out.queue_.fill_normal(out.arrays_[i].data(), dtype, elements,
+                                                         seed + static_cast<std::uint32_t>(i))
+                                : out.poison(i));
+  }
+  return Result<DeviceArrays>(std::move(out));
+}
+
+Result<std::vector<double>> DeviceArrays::read_values(std::size_t array, std::int64_t first, std::int64_t count) const {
+  const std::int64_t size = dtype_bits(dtype_) / 8;
+  std::vector<std::byte> raw(count * size);
+  RIDGE_TRY_STATUS(queue_.copy(raw.data(), arrays_[array].data() + first * size, count * size));
+  RIDGE_TRY_STATUS(queue_.synchronize());
+  const Array view{dtype_, count, raw.data()};
+  std::vector<double> out;
+  for (std::int64_t i = 0; i < count; ++i) out.push_back(read_element(view, i));
+  return out;
+}
+
+Status DeviceArrays::launch_kernel(const VectorKernel& kernel, std::size_t from, std::size_t to) const {
+  std::byte *const x = arrays_[from].data(), *const y = arrays_[to].data();
+  if (kernel.columns != 0)
+    return ops::cuda::launch_row_kernel(kernel.row_problem(elements_), {x, nullptr, y}, {}, queue_.stream());
+  std::vector<void*> tensors{x, y};
+  if (kernel.has_gate) tensors.insert(tensors.begin() + 1, arrays_[1].data());
+  return ops::cuda::run_chain_program(kernel.chain_program(elements_), tensors, queue_.stream());
+}
+
+Status DeviceArrays::launch_copy(std::int64_t total) const {
+  for (std::int64_t done = 0; done < total; done += bytes()) {
+    const device::StreamedBuffers x{arrays_.back().data(), arrays_[0].data(), std::min(bytes(), total - done)};
+    RIDGE_TRY_STATUS(device::launch_copy(x, 4 * device::multiprocessor_count(), queue_.stream()));
+  }
+  return Done{};
+}
+
+Result<RecordedKernels> DeviceArrays::record(int repetitions, const std::function<Status()>& work) const {
+  RIDGE_TRY(graph, queue_.record_graph([&]() -> Status {
+    for (int i = 0; i < repetitions; ++i) RIDGE_TRY_STATUS(work());
+    return Done{};
+  }));
+  return RecordedKernels{std::move(graph), repetitions};
+}
+
+Result<double> DeviceArrays::time(const RecordedKernels& recorded) const {
+  RIDGE_TRY(seconds, queue_.measure_seconds([&] { return queue_.launch_graph(recorded.graph); }));
+  return seconds / recorded.repetitions;
+}
+
+}  // namespace ridge

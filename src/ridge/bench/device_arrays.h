@@ -1,0 +1,53 @@
+// Arrays of a vector kernel in device memory, and its timing as a CUDA graph of launches.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/bench/comparison.h"
+#include "ridge/bench/vector_kernel.h"
+#include "ridge/device/device.h"
+
+namespace ridge {
+
+// Converts the message of a failed launch.
+// Sets device and driver.
+void describe_device(Comparison& comparison, const device::DeviceProperties& properties);
+
+struct RecordedKernels {
+  device::RecordedGraph graph;
+  int repetitions = 1;  // The graph repeats the work this many times
+};
+
+class DeviceArrays {
+ public:
+  // Allocates `count` arrays of equal size, fills the first `inputs` with normal numbers and poisons the others. Input
+  // i has the seed `seed` + i.
+  static Result<DeviceArrays> make(DType dtype, std::int64_t elements, std::size_t count, std::size_t inputs,
+                                   std::uint32_t seed);
+
+  std::int64_t bytes() const { return elements_ * dtype_bits(dtype_) / 8; }  // Size of an array
+  Result<std::vector<double>> read_values(std::size_t array, std::int64_t first, std::int64_t count) const;
+  Status poison(std::size_t array) const { return queue_.set_bytes(arrays_[array].data(), 0xff, bytes()); }
+
+  // The kernel reads array `from` and writes array `to`.
+  Status launch_kernel(const VectorKernel& kernel, std::size_t from, std::size_t to) const;
+  // Copies `total` bytes from array 0 to the last array, from the start again after each array.
+  Status launch_copy(std::int64_t total) const;
+  Result<RecordedKernels> record(int repetitions, const std::function<Status()>& work) const;
+  // Returns the seconds of one repetition.
+  Result<double> time(const RecordedKernels& recorded) const;
+
+ private:
+  DeviceArrays(device::Queue queue, DType dtype, std::int64_t elements)
+      : queue_(std::move(queue)), dtype_(dtype), elements_(elements) {}
+  device::Queue queue_;
+  DType dtype_;
+  std::int64_t elements_;
+  std::vector<device::DeviceBuffer> arrays_ = {};
+};
+
+}  // namespace ridge
