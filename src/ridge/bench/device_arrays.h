@@ -13,7 +13,6 @@
 
 namespace ridge {
 
-// Converts the message of a failed launch.
 // Sets device and driver.
 void describe_device(Comparison& comparison, const device::DeviceProperties& properties);
 

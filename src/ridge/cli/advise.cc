@@ -6,18 +6,15 @@
 
 namespace ridge::cli {
 
-int run_advise(AdviseArgs& args) {
-  if (const Status valid = read_positionals(args.request_args, "advise"); !valid) return print_error(valid.error());
-  if (!args.confirm)
-    if (const Status valid = check_required_option(*args.verb, "--runs --threads", "--confirm"); !valid)
-      return print_error(valid.error());
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
+Result<int> run_advise(AdviseArgs& args) {
+  RIDGE_TRY_STATUS(read_positionals(args.request_args, "advise"));
+  if (!args.confirm) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--runs --threads", "--confirm"));
+  RIDGE_TRY(request, to_request(args.request_args));
   args.run_request.progress = progress_bar();
-  const auto found = api::advise(*request, args.confirm ? std::optional(args.run_request) : std::nullopt);
+  const auto found = api::advise(request, args.confirm ? std::optional(args.run_request) : std::nullopt);
   end_progress();
-  return found ? print_result(args.format, render_text(*found, text_style()), render_json(*found), "advice")
-               : print_error(found.error());
+  if (!found) return found.error();
+  return print_result(args.format, render_text(*found, text_style()), render_json(*found), "advice");
 }
 
 }  // namespace ridge::cli

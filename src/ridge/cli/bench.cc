@@ -20,28 +20,27 @@ std::function<void(std::size_t done, std::size_t total)> count_progress(std::str
 }
 
 // Writes CSV line by line, so that an interrupted run keeps its timings.
-int run_plans(const BenchArgs& args) {
+Result<int> run_plans(const BenchArgs& args) {
   if (args.options.shapes.empty() || args.format.json || run_target_of(args.on) != RunTarget::cuda)
-    return print_error(usage_error("expected plans with --on cuda and --shapes and without --json: it writes CSV",
-                                   "ridge bench plans --on cuda --shapes FILE.csv > timings.csv"));
-  const auto shapes = read_shapes(args.options.shapes, BenchmarkTarget::device);
-  if (!shapes) return print_error(shapes.error());
-  const auto device = describe_timed_device();
-  if (!device) return print_error(device.error());
+    return usage_error("expected plans with --on cuda and --shapes and without --json: it writes CSV",
+                       "ridge bench plans --on cuda --shapes FILE.csv > timings.csv");
+  RIDGE_TRY(shapes, read_shapes(args.options.shapes, BenchmarkTarget::device));
+  RIDGE_TRY(device, describe_timed_device());
   const auto write = [](const std::string& text) {
     fmt::print("{}", text);
     std::fflush(stdout);
   };
-  write(format_timings_header(*device));
+  write(format_timings_header(device));
   TimePlansOptions options = args.plans;
   options.on_timed = [&, show = count_progress("shapes")](const TimedProduct& product, std::size_t done,
                                                           std::size_t total) {
     write(format_timings_line(product));
     show(done, total);
   };
-  const Status timed = time_plans(*shapes, options);
+  const Status timed = time_plans(shapes, options);
   end_progress();
-  return timed ? 0 : print_error(timed.error());
+  if (!timed) return timed.error();
+  return 0;
 }
 
 struct Benchmark {
@@ -56,24 +55,22 @@ constexpr Benchmark benchmarks[] = {
 
 }  // namespace
 
-int run_bench(BenchArgs& args) {
+Result<int> run_bench(BenchArgs& args) {
   const Benchmark& benchmark = *std::find_if(std::begin(benchmarks), std::end(benchmarks),
                                              [&](const Benchmark& b) { return b.name == args.what; });
-  if (const auto invalid = check_combined_options(*args.verb, args.what, benchmark.supported_options))
-    return print_error(*invalid);
+  if (const auto invalid = check_combined_options(*args.verb, args.what, benchmark.supported_options)) return *invalid;
   if (args.what == "plans") return run_plans(args);
   args.options.cuda = run_target_of(args.on) == RunTarget::cuda;
   args.options.progress = count_progress(benchmark.rows);
   const auto result = run_benchmark(args.what, args.options);
   end_progress();
-  if (!result) return print_error(result.error());
-  if (const Status written = write_if_requested(args.svg, [&] { return repeats_svg(*result); }); !written)
-    return print_error(written.error());
+  if (!result) return result.error();
+  RIDGE_TRY_STATUS(write_if_requested(args.svg, [&] { return repeats_svg(*result); }));
   if (const int code =
           print_result(args.format, format_comparison(*result, text_style()), comparison_json(*result), "rows"))
     return code;
-  const Status checked = check_results(*result);
-  return checked ? 0 : print_error(checked.error());
+  RIDGE_TRY_STATUS(check_results(*result));
+  return 0;
 }
 
 }  // namespace ridge::cli

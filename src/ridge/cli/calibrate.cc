@@ -4,18 +4,17 @@
 
 namespace ridge::cli {
 
-int run_calibrate(CalibrateArgs& args) {
+Result<int> run_calibrate(CalibrateArgs& args) {
   args.request.on = args.on;
   if (!args.dtype.empty()) {
-    const auto dtype = parse_dtype_argument(args.dtype);
-    if (!dtype) return print_error(dtype.error());
-    args.request.dtype = *dtype;
+    RIDGE_TRY(dtype, parse_dtype_argument(args.dtype));
+    args.request.dtype = dtype;
   }
   if (const auto bar = progress_bar(); bar && args.request.path.empty()) args.request.progress = bar;
   const auto found = api::calibrate(args.request);
   end_progress();
-  return found ? print_result(args.format, render_text(*found, text_style()), render_json(*found), "")
-               : print_error(found.error());
+  if (!found) return found.error();
+  return print_result(args.format, render_text(*found, text_style()), render_json(*found), "");
 }
 
 }  // namespace ridge::cli

@@ -41,22 +41,17 @@ constexpr std::string_view bare_options =
 
 std::string join_options(std::string_view first, std::string_view more) { return fmt::format("{} {}", first, more); }
 
-int print_table_rows(const ExplainArgs& args) {
+Result<int> print_table_rows(const ExplainArgs& args) {
   const std::string supported =
       join_options("-d --dtype --on --split --link --memory --sustained --weights --fuse --layers",
                    "--plan --no-fuse --library --json");
-  if (const Status valid = check_combined_options(*args.verb, "--table", supported); !valid)
-    return print_error(valid.error());
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  const auto csv = read_file(args.table);
-  if (!csv) return print_error(csv.error());
-  const auto rows = parse_table(*csv, args.table);
-  if (!rows) return print_error(rows.error());
-  const auto reports = api::explain_each(*request, *rows);
-  if (!reports) return print_error(reports.error());
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--table", supported));
+  RIDGE_TRY(request, to_request(args.request_args));
+  RIDGE_TRY(csv, read_file(args.table));
+  RIDGE_TRY(rows, parse_table(csv, args.table));
+  RIDGE_TRY(reports, api::explain_each(request, rows));
   std::string lines;
-  for (const Report& report : *reports) lines += render_json(report, true);
+  for (const Report& report : reports) lines += render_json(report, true);
   return print_result(lines);
 }
 
@@ -94,16 +89,13 @@ Result<std::vector<api::AnsweredRequest>> answer_on_machines(RequestArgs request
   return out;
 }
 
-int print_ranking(const ExplainArgs& args, const std::vector<std::string>& machines) {
+Result<int> print_ranking(const ExplainArgs& args, const std::vector<std::string>& machines) {
   const std::string supported = join_options(count_options, "--json --csv --md --html");
-  if (const Status valid = check_combined_options(*args.verb, "--on " + args.request_args.on, supported); !valid)
-    return print_error(valid.error());
-  const auto answers = answer_on_machines(args.request_args, machines);
-  if (!answers) return print_error(answers.error());
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--on " + args.request_args.on, supported));
+  RIDGE_TRY(answers, answer_on_machines(args.request_args, machines));
   std::vector<Report> reports;
-  for (const api::AnsweredRequest& answer : *answers) reports.push_back(answer.report);
-  const Status page = write_page(args.output.html, [&] { return api::make_page(*answers); });
-  if (!page) return print_error(page.error());
+  for (const api::AnsweredRequest& answer : answers) reports.push_back(answer.report);
+  RIDGE_TRY_STATUS(write_page(args.output.html, [&] { return api::make_page(answers); }));
   if (args.output.json) return print_result(render_ranking_json(reports));
   if (args.output.csv || args.output.md)
     return print_result(ranking_table(reports), ranking_right_aligned, args.output);
@@ -115,124 +107,90 @@ Result<Report> make_report(const RequestArgs& request_args) {
   return answered ? Result(std::move(answered->report)) : answered.error();
 }
 
-int print_comparison(const ExplainArgs& args) {
+Result<int> print_comparison(const ExplainArgs& args) {
   const std::string supported = join_options(count_options, "--json --csv --md --html");
-  if (const Status valid = check_combined_options(*args.verb, "--against", supported); !valid)
-    return print_error(valid.error());
-  const auto first = answer_request(args.request_args);
-  if (!first) return print_error(first.error());
-  const auto second = answer_request(with_alternative(args.request_args, args.against));
-  if (!second) return print_error(second.error());
-  const Status page = write_page(args.output.html, [&] { return api::make_page({*first, *second}); });
-  if (!page) return print_error(page.error());
-  if (args.output.json) return print_result(render_comparison_json(first->report, second->report));
-  return print_result(comparison_table(first->report, second->report), {false, false, true, true, true}, args.output);
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--against", supported));
+  RIDGE_TRY(first, answer_request(args.request_args));
+  RIDGE_TRY(second, answer_request(with_alternative(args.request_args, args.against)));
+  RIDGE_TRY_STATUS(write_page(args.output.html, [&] { return api::make_page({first, second}); }));
+  if (args.output.json) return print_result(render_comparison_json(first.report, second.report));
+  return print_result(comparison_table(first.report, second.report), {false, false, true, true, true}, args.output);
 }
 
-int print_steps(const ExplainArgs& args) {
-  if (const Status valid = check_combined_options(*args.verb, "--steps", join_options(count_options, "--md")); !valid)
-    return print_error(valid.error());
-  const auto report = make_report(args.request_args);
-  return report ? print_result(render_steps(*report, args.output.md)) : print_error(report.error());
+Result<int> print_steps(const ExplainArgs& args) {
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--steps", join_options(count_options, "--md")));
+  RIDGE_TRY(report, make_report(args.request_args));
+  return print_result(render_steps(report, args.output.md));
 }
 
-int print_claim_check(const ExplainArgs& args) {
-  if (const Status valid = check_combined_options(*args.verb, "--check", join_options(count_options, "--json")); !valid)
-    return print_error(valid.error());
-  const auto report = make_report(args.request_args);
-  if (!report) return print_error(report.error());
-  const auto check_result = check_claim(report->explanation, args.claim);
-  if (!check_result) return print_error(check_result.error());
-  const int code = print_result(args.output.json ? render_json(*check_result) : render_text(*check_result));
+Result<int> print_claim_check(const ExplainArgs& args) {
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--check", join_options(count_options, "--json")));
+  RIDGE_TRY(report, make_report(args.request_args));
+  RIDGE_TRY(check_result, check_claim(report.explanation, args.claim));
+  const int code = print_result(args.output.json ? render_json(check_result) : render_text(check_result));
   if (code != 0) return code;
-  return check_result->right ? 0 : static_cast<int>(ErrorKind::finding);
+  return check_result.right ? 0 : static_cast<int>(ErrorKind::finding);
 }
 
-int print_cache_lines(const ExplainArgs& args) {
+Result<int> print_cache_lines(const ExplainArgs& args) {
   const std::string supported = join_options(program_options, "--ld --line-bytes --json --csv --md");
-  if (const Status valid = check_combined_options(*args.verb, "--lines", supported); !valid)
-    return print_error(valid.error());
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  const auto leading_dims = parse_assignments(args.leading_dims);
-  if (!leading_dims) return print_error(leading_dims.error());
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--lines", supported));
+  RIDGE_TRY(request, to_request(args.request_args));
+  RIDGE_TRY(leading_dims, parse_assignments(args.leading_dims));
   LinesRequest tiles = args.lines;
-  tiles.leading = *leading_dims;
-  const auto found = api::count_cache_lines(*request, tiles);
-  if (!found) return print_error(found.error());
-  if (args.output.json) return print_result(render_lines_json(*found));
-  return print_result(lines_table(*found), {false, true, true, false, true, true, true, true, true, true, true, true},
+  tiles.leading = leading_dims;
+  RIDGE_TRY(found, api::count_cache_lines(request, tiles));
+  if (args.output.json) return print_result(render_lines_json(found));
+  return print_result(lines_table(found), {false, true, true, false, true, true, true, true, true, true, true, true},
                       args.output);
 }
 
-int print_chains(const ExplainArgs& args) {
+Result<int> print_chains(const ExplainArgs& args) {
   const std::string supported = join_options(program_options, "--cost --memory --sustained --json --csv --md");
-  if (const Status valid = check_combined_options(*args.verb, "--chain", supported); !valid)
-    return print_error(valid.error());
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  const auto function_costs = parse_function_costs(args.costs);
-  if (!function_costs) return print_error(function_costs.error());
-  const auto found = api::compare_chains(*request, *function_costs);
-  if (!found) return print_error(found.error());
-  if (args.output.json) return print_result(render_chains_json(*found));
-  return print_result(chain_table(*found), {false, true, false}, args.output);
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--chain", supported));
+  RIDGE_TRY(request, to_request(args.request_args));
+  RIDGE_TRY(function_costs, parse_function_costs(args.costs));
+  RIDGE_TRY(found, api::compare_chains(request, function_costs));
+  if (args.output.json) return print_result(render_chains_json(found));
+  return print_result(chain_table(found), {false, true, false}, args.output);
 }
 
-int print_tile_waves(const ExplainArgs& args) {
+Result<int> print_tile_waves(const ExplainArgs& args) {
   const std::string supported = join_options(program_options, "--json --csv --md");
-  if (const Status valid = check_combined_options(*args.verb, "--tile", supported); !valid)
-    return print_error(valid.error());
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  const auto found = api::count_tile_waves(*request, args.tile);
-  if (!found) return print_error(found.error());
-  if (args.output.json) return print_result(render_tile_waves_json(*found));
-  return print_result(tile_waves_table(*found), {false, true, true, true, true, true, true}, args.output);
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--tile", supported));
+  RIDGE_TRY(request, to_request(args.request_args));
+  RIDGE_TRY(found, api::count_tile_waves(request, args.tile));
+  if (args.output.json) return print_result(render_tile_waves_json(found));
+  return print_result(tile_waves_table(found), {false, true, true, true, true, true, true}, args.output);
 }
 
-int print_crossover(const ExplainArgs& args) {
+Result<int> print_crossover(const ExplainArgs& args) {
   const std::string supported = join_options(program_options, "--sustained --link --memory --json");
-  if (const Status valid = check_combined_options(*args.verb, "--between", supported); !valid)
-    return print_error(valid.error());
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  const auto found = api::find_crossover(*request, args.crossover);
-  if (!found) return print_error(found.error());
-  return print_result(args.output.json ? render_json(*found) : render_text(*found));
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--between", supported));
+  RIDGE_TRY(request, to_request(args.request_args));
+  RIDGE_TRY(found, api::find_crossover(request, args.crossover));
+  return print_result(args.output.json ? render_json(found) : render_text(found));
 }
 
-int print_transfer(const ExplainArgs& args) {
+Result<int> print_transfer(const ExplainArgs& args) {
   const RequestArgs& request_args = args.request_args;
-  if (const Status valid = check_combined_options(*args.verb, "--send", "--on --link --hops --json"); !valid)
-    return print_error(valid.error());
-  if (!request_args.program.empty()) return print_error(usage_error("expected --send without a PROGRAM"));
-  const auto request = to_request(request_args);
-  if (!request) return print_error(request.error());
-  const auto found = api::predict_transfer(request->on, request->link, *args.send, args.hops);
-  if (!found) return print_error(found.error());
-  return print_result(args.output.json ? render_json(*found) : describe_point_to_point(*found) + "\n");
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--send", "--on --link --hops --json"));
+  if (!request_args.program.empty()) return usage_error("expected --send without a PROGRAM");
+  RIDGE_TRY(request, to_request(request_args));
+  RIDGE_TRY(found, api::predict_transfer(request.on, request.link, *args.send, args.hops));
+  return print_result(args.output.json ? render_json(found) : describe_point_to_point(found) + "\n");
 }
 
-int run_explain(const ExplainArgs& args) {
+Result<int> run_explain(const ExplainArgs& args) {
   const RequestArgs& request_args = args.request_args;
-  if (!request_args.plan)
-    if (const Status valid = check_required_option(*args.verb, "--library --no-fuse --why", "--plan"); !valid)
-      return print_error(valid.error());
-  if (!args.send)
-    if (const Status valid = check_required_option(*args.verb, "--hops", "--send"); !valid)
-      return print_error(valid.error());
+  if (!request_args.plan) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--library --no-fuse --why", "--plan"));
+  if (!args.send) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--hops", "--send"));
   if (request_args.flops || request_args.bytes)
-    if (const Status valid = check_combined_options(*args.verb, "--flops", bare_options); !valid)
-      return print_error(valid.error());
+    RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--flops", bare_options));
   if (request_args.plan && !request_args.memory.empty())
-    return print_error(usage_error("expected --memory without --plan: plans use the device's own memory"));
-  if (!args.chain)
-    if (const Status valid = check_required_option(*args.verb, "--cost", "--chain"); !valid)
-      return print_error(valid.error());
-  if (args.lines.columns == 0)
-    if (const Status valid = check_required_option(*args.verb, "--ld --line-bytes", "--lines"); !valid)
-      return print_error(valid.error());
+    return usage_error("expected --memory without --plan: plans use the device's own memory");
+  if (!args.chain) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--cost", "--chain"));
+  if (args.lines.columns == 0) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--ld --line-bytes", "--lines"));
   if (!args.table.empty()) return print_table_rows(args);
   if (args.send) return print_transfer(args);
   if (args.chain) return print_chains(args);
@@ -245,9 +203,75 @@ int run_explain(const ExplainArgs& args) {
   if (!args.against.empty()) return print_comparison(args);
   if (args.steps) return print_steps(args);
   if (args.output.show_all && (args.output.json || args.output.csv || args.output.md))
-    return print_error(usage_error("expected --all without --json, --csv and --md, which are always complete"));
-  const auto answered = answer_request(request_args);
-  return answered ? print_report(answered->report, args.output, answered->request) : print_error(answered.error());
+    return usage_error("expected --all without --json, --csv and --md, which are always complete");
+  RIDGE_TRY(answered, answer_request(request_args));
+  return print_report(answered.report, args.output, answered.request);
+}
+
+void add_machine_and_what_if_options(CLI::App& verb, ExplainArgs& args) {
+  add_repeated_option(
+      verb, "--split", args.request_args.split,
+      "Split a dimension over chips; results are one chip's; repeat it for a second dimension over the same chips",
+      "NAME=CHIPS");
+  verb.add_option("--link", args.request_args.link,
+                  "Link between chips: a name, a rate one way (450e9, 450GB/s), or NAME=RATE with the link's topology "
+                  "(default: the "
+                  "first)")
+      ->type_name("LINK");
+  verb.add_option("--memory", args.request_args.memory,
+                  "Memory of the tensors: a memory or link of the machine, or a rate (3.35e12, 3350GB/s; default: its "
+                  "first memory)")
+      ->type_name("MEMORY");
+  verb.add_option("--weights", args.request_args.weights, "Count the weights as stored in this dtype")
+      ->type_name("DTYPE");
+  add_repeated_option(verb, "--fuse", args.request_args.fused_groups,
+                      "Count these statements, named by results, as one kernel; may be repeated", "A,B,C");
+  verb.add_option("--layers", args.request_args.layers,
+                  "Number of layers like the program: report time and memory of all")
+      ->type_name("N")
+      ->check(whole_number_between(1, 1 << 20));
+  verb.add_flag("--sustained", args.request_args.sustained, "Use the rates that real programs reach, if known");
+}
+
+void add_plan_options(CLI::App& verb, ExplainArgs& args) {
+  verb.add_flag("--plan", args.request_args.plan,
+                "Plan kernels for --on h100, h200, cuda or cpu: fusion, tiles, times and rejected alternatives");
+  add_no_fuse_option(verb, args.request_args);
+  verb.add_option("--library", args.request_args.library, "Kernels for --plan: ridge (default) or cublaslt")
+      ->check(one_of({"ridge", "cublaslt"}));
+  verb.add_flag("--why", args.request_args.explain_overhead,
+                "With --plan: attribute each kernel's time above its bound to causes");
+}
+
+// Adds the options that select what is shown.
+void add_question_options(CLI::App& verb, ExplainArgs& args) {
+  verb.add_flag("--all", args.output.show_all, "Print every formula and threshold");
+  verb.add_flag("--steps", args.steps, "Show each calculation: formula, numbers, result (with --md: Markdown)");
+  verb.add_option("--check", args.claim,
+                  "Check a claim: 'B > 240', 'u.intensity = 2'; exit code 1 if it is wrong. Quantities: flops, bytes, "
+                  "intensity, ridge, time_math, time_memory, time_network, time_lower, time_upper, limiter")
+      ->type_name("CLAIM");
+  verb.add_option("--against", args.against, "Compare with this machine or program")->type_name("MACHINE|PROGRAM");
+  verb.add_flag("--chain", args.chain,
+                "Compare chains of pointwise statements, fused and unfused: bytes, break-even, launches");
+  add_repeated_option(verb, "--cost", args.costs, "With --chain: FLOPs of a function; may be repeated",
+                      "FUNCTION=FLOPS");
+  verb.add_option("--lines", args.lines.columns, "Count cache lines of each tensor, read in tiles of this many columns")
+      ->type_name("COLUMNS")
+      ->check(whole_number_between(1, std::int64_t{1} << 40));
+  add_repeated_option(verb, "--ld", args.leading_dims, "With --lines: leading dimension of a tensor; may be repeated",
+                      "TENSOR=ELEMENTS");
+  verb.add_option("--line-bytes", args.lines.line_bytes, "With --lines: size of a cache line (default: the machine's)")
+      ->type_name("BYTES");
+  verb.add_option("--tile", args.tile,
+                  "Count tiles and waves of each product, with tiles of this many rows and columns")
+      ->type_name("ROWSxCOLUMNS");
+  verb.add_option("--between", args.crossover,
+                  "Find the size from which some statements cost more than others: 's, o = q, k'")
+      ->type_name("STATEMENTS=STATEMENTS");
+  verb.add_option("--send", args.send, "Time of sending bytes from one chip of --on to another, without a program")
+      ->type_name("BYTES");
+  verb.add_option("--hops", args.hops, "With --send: number of links on the path (default: 1)")->type_name("N");
 }
 
 }  // namespace
@@ -269,79 +293,11 @@ void add_explain(CLI::App& app, int& code) {
   add_request_options(*verb, args->request_args);
   verb->add_option("--flops", args->request_args.flops, "FLOPs, instead of a program")->type_name("X");
   verb->add_option("--bytes", args->request_args.bytes, "Bytes, with --flops")->type_name("Y");
-  verb->add_option(
-          "--split", args->request_args.split,
-          "Split a dimension over chips; results are one chip's; repeat it for a second dimension over the same chips")
-      ->type_name("NAME=CHIPS")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--link", args->request_args.link,
-                   "Link between chips: a name, a rate one way (450e9, 450GB/s), or NAME=RATE with the link's topology "
-                   "(default: the "
-                   "first)")
-      ->type_name("LINK");
-  verb->add_option("--memory", args->request_args.memory,
-                   "Memory of the tensors: a memory or link of the machine, or a rate (3.35e12, 3350GB/s; default: its "
-                   "first memory)")
-      ->type_name("MEMORY");
-  verb->add_option("--weights", args->request_args.weights, "Count the weights as stored in this dtype")
-      ->type_name("DTYPE");
-  verb->add_option("--fuse", args->request_args.fused_groups,
-                   "Count these statements, named by results, as one kernel; may be repeated")
-      ->type_name("A,B,C")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--layers", args->request_args.layers,
-                   "Number of layers like the program: report time and memory of all")
-      ->type_name("N")
-      ->check(whole_number_between(1, 1 << 20));
   verb->add_option("--table", args->table, "CSV of dimension values: print one line of JSON for each row")
       ->type_name("FILE.csv");
-  verb->add_flag("--plan", args->request_args.plan,
-                 "Plan kernels for --on h100, h200, cuda or cpu: fusion, tiles, times and rejected alternatives");
-  add_no_fuse_option(*verb, args->request_args);
-  verb->add_option("--library", args->request_args.library, "Kernels for --plan: ridge (default) or cublaslt")
-      ->check(one_of({"ridge", "cublaslt"}));
-  verb->add_flag("--why", args->request_args.explain_overhead,
-                 "With --plan: attribute each kernel's time above its bound to causes");
-  verb->add_flag("--all", args->output.show_all, "Print every formula and threshold");
-  verb->add_flag("--steps", args->steps, "Show each calculation: formula, numbers, result (with --md: Markdown)");
-  verb->add_option("--check", args->claim,
-                   "Check a claim: 'B > 240', 'u.intensity = 2'; exit code 1 if it is wrong. Quantities: flops, bytes, "
-                   "intensity, ridge, time_math, time_memory, time_network, time_lower, time_upper, limiter")
-      ->type_name("CLAIM");
-  verb->add_option("--against", args->against, "Compare with this machine or program")->type_name("MACHINE|PROGRAM");
-  verb->add_flag("--chain", args->chain,
-                 "Compare chains of pointwise statements, fused and unfused: bytes, break-even, launches");
-  verb->add_option("--cost", args->costs, "With --chain: FLOPs of a function; may be repeated")
-      ->type_name("FUNCTION=FLOPS")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--lines", args->lines.columns,
-                   "Count cache lines of each tensor, read in tiles of this many columns")
-      ->type_name("COLUMNS")
-      ->check(whole_number_between(1, std::int64_t{1} << 40));
-  verb->add_option("--ld", args->leading_dims, "With --lines: leading dimension of a tensor; may be repeated")
-      ->type_name("TENSOR=ELEMENTS")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--line-bytes", args->lines.line_bytes,
-                   "With --lines: size of a cache line (default: the machine's)")
-      ->type_name("BYTES");
-  verb->add_option("--tile", args->tile,
-                   "Count tiles and waves of each product, with tiles of this many rows and columns")
-      ->type_name("ROWSxCOLUMNS");
-  verb->add_option("--between", args->crossover,
-                   "Find the size from which some statements cost more than others: 's, o = q, k'")
-      ->type_name("STATEMENTS=STATEMENTS");
-  verb->add_option("--send", args->send, "Time of sending bytes from one chip of --on to another, without a program")
-      ->type_name("BYTES");
-  verb->add_option("--hops", args->hops, "With --send: number of links on the path (default: 1)")->type_name("N");
-  verb->add_flag("--sustained", args->request_args.sustained, "Use the rates that real programs reach, if known");
+  add_machine_and_what_if_options(*verb, *args);
+  add_plan_options(*verb, *args);
+  add_question_options(*verb, *args);
   add_output_options(*verb, args->output);
   group_options(*verb,
                 {{"Program", "PROGRAM -d --dtype --flops --bytes --table"},
@@ -352,7 +308,7 @@ void add_explain(CLI::App& app, int& code) {
                   "--all --steps --check --chain --cost --lines --ld --line-bytes --tile --between --send --hops"}});
   verb->callback([args, &code] {
     const Status valid = read_positionals(args->request_args, "explain");
-    code = valid ? run_explain(*args) : print_error(valid.error());
+    code = valid ? exit_code_of(run_explain(*args)) : print_error(valid.error());
   });
 }
 

@@ -62,11 +62,11 @@ const CLI::App* find_verb(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-int print_help(const CLI::App& app, const std::vector<std::string>& path) {
+Result<int> print_help(const CLI::App& app, const std::vector<std::string>& path) {
   const CLI::App* verb = &app;
   for (const std::string& name : path) {
     const CLI::App* const inner = find_verb(*verb, name);
-    if (inner == nullptr) return print_error(unknown_verb_error(*verb, name));
+    if (inner == nullptr) return unknown_verb_error(*verb, name);
     verb = inner;
   }
   return print_result(HelpFormatter().make_help(verb, "", CLI::AppFormatMode::Normal));
@@ -156,7 +156,7 @@ void add_help(CLI::App& app, int& code) {
   CLI::App* help = app.add_subcommand("help", "Print the help of a verb: ridge help run");
   help->footer("Examples:\n  ridge help explain\n  ridge help simulate systolic\n");
   help->add_option("VERB", *path, "Verb, such as explain; none for the general help")->type_name("");
-  help->callback([path, &app, &code] { code = print_help(app, *path); });
+  help->callback([path, &app, &code] { code = exit_code_of(print_help(app, *path)); });
 }
 
 }  // namespace ridge::cli

@@ -30,6 +30,27 @@ void add_ranks_options(CLI::App& verb, RunArgs& args) {
 
 }  // namespace
 
+static void add_data_and_timing_options(CLI::App& verb, RunArgs& args) {
+  add_repeated_option(
+      verb, "--in", args.in,
+      "Read an input from this file; other inputs are random: normal, weights divided by the square root of "
+      "the summed extent",
+      "TENSOR=FILE.npy");
+  add_repeated_option(verb, "--out", args.out, "Write a result into this file", "TENSOR=FILE.npy");
+  verb.add_option("--seed", args.seed, "Seed of the random inputs (default 0)")->type_name("N");
+  verb.add_option("--threads", args.run_request.threads, "Number of threads (default: every core this process may use)")
+      ->type_name("N")
+      ->check(whole_number_between(1, 4096));
+  verb.add_option("--runs", args.run_request.passes,
+                  "Number of runs (default: at least five and 0.2 s); on cuda, replays of each graph")
+      ->type_name("N")
+      ->check(whole_number_between(1, 1'000'000));
+  verb.add_option("--time", args.time, "Minimum duration: 2s, 500ms")->type_name("TIME");
+  verb.add_option("--against", args.against,
+                  "Also run this program, alternating with the first, and report the ratio of times")
+      ->type_name("PROGRAM");
+}
+
 void add_run(CLI::App& app, int& code) {
   auto args = std::make_shared<RunArgs>();
   CLI::App* verb = app.add_subcommand(
@@ -47,32 +68,7 @@ void add_run(CLI::App& app, int& code) {
       "  ridge run 'f32[M, K] * f32[K, N] -> f32[M, N]' -d M=512 -d N=512 -d K=512 --in X=a.npy --out Z=z.npy\n");
   args->verb = verb;
   add_request_options(*verb, args->request_args);
-  verb->add_option(
-          "--in", args->in,
-          "Read an input from this file; other inputs are random: normal, weights divided by the square root of "
-          "the summed extent")
-      ->type_name("TENSOR=FILE.npy")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--out", args->out, "Write a result into this file")
-      ->type_name("TENSOR=FILE.npy")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--seed", args->seed, "Seed of the random inputs (default 0)")->type_name("N");
-  verb->add_option("--threads", args->run_request.threads,
-                   "Number of threads (default: every core this process may use)")
-      ->type_name("N")
-      ->check(whole_number_between(1, 4096));
-  verb->add_option("--runs", args->run_request.passes,
-                   "Number of runs (default: at least five and 0.2 s); on cuda, replays of each graph")
-      ->type_name("N")
-      ->check(whole_number_between(1, 1'000'000));
-  verb->add_option("--time", args->time, "Minimum duration: 2s, 500ms")->type_name("TIME");
-  verb->add_option("--against", args->against,
-                   "Also run this program, alternating with the first, and report the ratio of times")
-      ->type_name("PROGRAM");
+  add_data_and_timing_options(*verb, *args);
   const auto* tune =
       verb->add_flag(
               "--tune{8}", args->tune,
@@ -92,7 +88,7 @@ void add_run(CLI::App& app, int& code) {
                         {"Several processes", "--ranks --mesh --spread --in-turn --trace --patience"}});
   verb->callback([args, tune, &code] {
     args->is_tune_given = tune->count() > 0;
-    code = run_program(*args);
+    code = exit_code_of(run_program(*args));
   });
 }
 
@@ -119,7 +115,7 @@ void add_advise(CLI::App& app, int& code) {
   group_options(
       *verb,
       {{"Program", "PROGRAM -d --dtype"}, {"Machine", "--on"}, {"Advice", "--no-fuse --confirm --runs --threads"}});
-  verb->callback([args, &code] { code = run_advise(*args); });
+  verb->callback([args, &code] { code = exit_code_of(run_advise(*args)); });
 }
 
 void add_probe(CLI::App& app, int& code) {
@@ -131,7 +127,7 @@ void add_probe(CLI::App& app, int& code) {
       ->type_name("DEVICE")
       ->check(one_of({"cpu", "cuda"}));
   add_format_options(*verb, args->format, "ridge.probe/1");
-  verb->callback([args, &code] { code = run_probe(*args); });
+  verb->callback([args, &code] { code = exit_code_of(run_probe(*args)); });
 }
 
 void add_calibrate(CLI::App& app, int& code) {
@@ -162,7 +158,34 @@ void add_calibrate(CLI::App& app, int& code) {
   add_format_options(*verb, args->format, "ridge.calibration/1");
   group_options(*verb,
                 {{"Timings", "FILE --dtype --column --source"}, {"Machine", "--on"}, {"Output", "--out --points"}});
-  verb->callback([args, &code] { code = run_calibrate(*args); });
+  verb->callback([args, &code] { code = exit_code_of(run_calibrate(*args)); });
+}
+
+static void add_product_benchmark_options(CLI::App& verb, BenchArgs& args) {
+  verb.add_option("--against", args.options.libraries,
+                  "Libraries: openblas, onednn, torch; or cublaslt on a CUDA device")
+      ->type_name("A,B")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  verb.add_option("--shapes", args.options.shapes,
+                  "CSV with the columns op,dtype,m,n,k and optionally out and weights (default: 60 built-in shapes)")
+      ->type_name("FILE.csv");
+  verb.add_option("--tune", args.options.tuned_candidates,
+                  "On a CUDA device: also time this many of the model's best plans and report the gain of the fastest")
+      ->type_name("N")
+      ->check(whole_number_between(1, 100));
+}
+static void add_plan_timing_options(CLI::App& verb, BenchArgs& args) {
+  verb.add_option("--seconds", args.plans.seconds,
+                  "plans: stop starting products after this many seconds (default 400)")
+      ->type_name("SECONDS")
+      ->check(number_between(1.0, 1e6));
+  verb.add_option("--plans", args.plans.plans_per_product,
+                  "plans: plans to time of each product; half are the model's best (default 40)")
+      ->type_name("N")
+      ->check(whole_number_between(2, 1000));
+  verb.add_option("--skip", args.plans.skip, "plans: skip this many products, which an earlier run has timed")
+      ->type_name("N");
 }
 
 void add_bench(CLI::App& app, int& code) {
@@ -180,24 +203,12 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("WHAT", args->what, "Benchmark: matmul, stream, repeats or plans")
       ->check(one_of({"matmul", "stream", "repeats", "plans"}))
       ->required();
-  verb->add_option("--against", args->options.libraries,
-                   "Libraries: openblas, onednn, torch; or cublaslt on a CUDA device")
-      ->type_name("A,B")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  verb->add_option("--shapes", args->options.shapes,
-                   "CSV with the columns op,dtype,m,n,k and optionally out and weights (default: 60 built-in shapes)")
-      ->type_name("FILE.csv");
   verb->add_option("--threads", args->options.threads, "Number of threads")
       ->type_name("N")
       ->check(whole_number_between(1, 1024));
   verb->add_option("--rounds", args->options.rounds, "Measurements of each library at each shape")
       ->type_name("N")
       ->check(whole_number_between(1, 1000));
-  verb->add_option("--tune", args->options.tuned_candidates,
-                   "On a CUDA device: also time this many of the model's best plans and report the gain of the fastest")
-      ->type_name("N")
-      ->check(whole_number_between(1, 100));
   verb->add_option("--only", args->options.only_kernel,
                    "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
                    "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)")
@@ -210,16 +221,8 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--elements", args->options.elements, "repeats: elements of the vector (default 2^24; on cuda 2^28)")
       ->type_name("N")
       ->check(whole_number_between(1, std::int64_t{1} << 32));
-  verb->add_option("--seconds", args->plans.seconds,
-                   "plans: stop starting products after this many seconds (default 400)")
-      ->type_name("SECONDS")
-      ->check(number_between(1.0, 1e6));
-  verb->add_option("--plans", args->plans.plans_per_product,
-                   "plans: plans to time of each product; half are the model's best (default 40)")
-      ->type_name("N")
-      ->check(whole_number_between(2, 1000));
-  verb->add_option("--skip", args->plans.skip, "plans: skip this many products, which an earlier run has timed")
-      ->type_name("N");
+  add_product_benchmark_options(*verb, *args);
+  add_plan_timing_options(*verb, *args);
   add_format_options(*verb, args->format, "ridge.benchmark/1");
   verb->add_option("--svg", args->svg, "repeats: plot time, FLOP/s and bytes/s into this file")->type_name("FILE");
   group_options(*verb, {{"Every benchmark", "WHAT --on --threads --rounds"},
@@ -227,7 +230,7 @@ void add_bench(CLI::App& app, int& code) {
                         {"stream", "--only"},
                         {"repeats", "--most --elements --svg"},
                         {"plans", "--seconds --plans --skip"}});
-  verb->callback([args, &code] { code = run_bench(*args); });
+  verb->callback([args, &code] { code = exit_code_of(run_bench(*args)); });
 }
 
 void add_kernels(CLI::App& app, int& code) {
@@ -243,7 +246,7 @@ void add_kernels(CLI::App& app, int& code) {
   verb->add_option("--dtype", args->dtype, "With --sass or --ptx: dtype of the kernel, bf16 (default) or f16")
       ->type_name("DTYPE");
   add_format_options(*verb, args->format, "ridge.kernels/2");
-  verb->callback([args, &code] { code = run_kernels(*args); });
+  verb->callback([args, &code] { code = exit_code_of(run_kernels(*args)); });
 }
 
 }  // namespace ridge::cli

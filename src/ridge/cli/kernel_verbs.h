@@ -60,11 +60,11 @@ struct KernelsArgs {
 };
 
 // Each function executes a verb and returns the exit code.
-int run_program(RunArgs& args);
-int run_advise(AdviseArgs& args);
-int run_probe(ProbeArgs& args);
-int run_calibrate(CalibrateArgs& args);
-int run_bench(BenchArgs& args);
-int run_kernels(KernelsArgs& args);
+Result<int> run_program(RunArgs& args);
+Result<int> run_advise(AdviseArgs& args);
+Result<int> run_probe(ProbeArgs& args);
+Result<int> run_calibrate(CalibrateArgs& args);
+Result<int> run_bench(BenchArgs& args);
+Result<int> run_kernels(KernelsArgs& args);
 
 }  // namespace ridge::cli

@@ -7,32 +7,29 @@
 namespace ridge::cli {
 namespace {
 
-int print_code(const KernelsArgs& args) {
+Result<int> print_code(const KernelsArgs& args) {
   const char* const option = args.sass ? "--sass" : "--ptx";
   if (args.name.empty())
-    return print_error(usage_error(fmt::format("expected a kernel's name with {}, found none", option),
-                                   fmt::format("ridge kernels sm90_128x192x64_pingpong {}", option)));
+    return usage_error(fmt::format("expected a kernel's name with {}, found none", option),
+                       fmt::format("ridge kernels sm90_128x192x64_pingpong {}", option));
   if (args.format.csv || args.format.md)
-    return print_error(usage_error(
-        fmt::format("expected {} as text or with --json, found {}", option, args.format.csv ? "--csv" : "--md")));
+    return usage_error(
+        fmt::format("expected {} as text or with --json, found {}", option, args.format.csv ? "--csv" : "--md"));
   const auto dtype = parse_dtype(args.dtype.empty() ? "bf16" : args.dtype);
   if (dtype != DType::bf16 && dtype != DType::f16)
-    return print_error(usage_error(
-        fmt::format("expected bf16 or f16, the dtypes of these kernels, found '{}'", args.dtype), "--dtype f16"));
-  const auto code = api::read_kernel_code(args.name, args.sass ? CodeFormat::sass : CodeFormat::ptx, *dtype);
-  if (!code) return print_error(code.error());
-  return print_result(args.format.json ? render_kernel_json(*code) : code->text);
+    return usage_error(fmt::format("expected bf16 or f16, the dtypes of these kernels, found '{}'", args.dtype),
+                       "--dtype f16");
+  RIDGE_TRY(code, api::read_kernel_code(args.name, args.sass ? CodeFormat::sass : CodeFormat::ptx, *dtype));
+  return print_result(args.format.json ? render_kernel_json(code) : code.text);
 }
 
 }  // namespace
 
-int run_kernels(KernelsArgs& args) {
+Result<int> run_kernels(KernelsArgs& args) {
   if (args.sass || args.ptx) return print_code(args);
-  if (!args.dtype.empty()) return print_error(usage_error("expected --dtype together with --sass or --ptx"));
-  const auto kernels = api::find_kernels(args.name);
-  if (!kernels) return print_error(kernels.error());
-  return print_result(args.format, render_kernels_text(*kernels, text_style()), render_kernels_json(*kernels),
-                      "kernels");
+  if (!args.dtype.empty()) return usage_error("expected --dtype together with --sass or --ptx");
+  RIDGE_TRY(kernels, api::find_kernels(args.name));
+  return print_result(args.format, render_kernels_text(kernels, text_style()), render_kernels_json(kernels), "kernels");
 }
 
 }  // namespace ridge::cli

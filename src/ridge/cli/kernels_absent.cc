@@ -40,12 +40,12 @@ Result<Stripes> predict_stripes(const SweepRequest&, const StripesRequest&) { re
 }  // namespace api
 
 namespace cli {
-int run_program(RunArgs&) { return print_error(no_kernels_error("run")); }
-int run_advise(AdviseArgs&) { return print_error(no_kernels_error("advise")); }
-int run_probe(ProbeArgs&) { return print_error(no_kernels_error("probe")); }
-int run_calibrate(CalibrateArgs&) { return print_error(no_kernels_error("calibrate")); }
-int run_bench(BenchArgs&) { return print_error(no_kernels_error("bench")); }
-int run_kernels(KernelsArgs&) { return print_error(no_kernels_error("kernels")); }
+Result<int> run_program(RunArgs&) { return no_kernels_error("run"); }
+Result<int> run_advise(AdviseArgs&) { return no_kernels_error("advise"); }
+Result<int> run_probe(ProbeArgs&) { return no_kernels_error("probe"); }
+Result<int> run_calibrate(CalibrateArgs&) { return no_kernels_error("calibrate"); }
+Result<int> run_bench(BenchArgs&) { return no_kernels_error("bench"); }
+Result<int> run_kernels(KernelsArgs&) { return no_kernels_error("kernels"); }
 }  // namespace cli
 
 }  // namespace ridge

@@ -11,23 +11,22 @@ struct MachinesArgs {
   OutputFormat format;
 };
 
-int print_machines(const std::vector<Machine>& all, const OutputFormat& format) {
+Result<int> print_machines(const std::vector<Machine>& all, const OutputFormat& format) {
   if (format.csv || format.md)
-    return print_error(usage_error("expected one machine with --csv and --md, or none for the catalog, found several"));
+    return usage_error("expected one machine with --csv and --md, or none for the catalog, found several");
   if (format.json) return print_result(render_catalog_json(all));
   std::string out;
   for (const Machine& machine : all) out += (out.empty() ? "" : "\n") + render_machine_text(machine, text_style());
   return print_result(out);
 }
 
-int run_machines(const MachinesArgs& args) {
+Result<int> run_machines(const MachinesArgs& args) {
   std::vector<MachineChoice> choices;
   if (!args.name.empty())
     for (const std::string& name : split_names(args.name)) choices.emplace_back(name);
-  const auto found = machines(choices);
-  if (!found) return print_error(found.error());
-  for (const Error& warning : found->warnings) (void)print_error(warning);
-  const std::vector<Machine>& all = found->machines;
+  RIDGE_TRY(found, machines(choices));
+  for (const Error& warning : found.warnings) (void)print_error(warning);
+  const std::vector<Machine>& all = found.machines;
   const OutputFormat& format = args.format;
   const std::vector<bool> left_aligned(7, false), right_aligned{false, true, true, true, true, true, false};
   if (args.name.empty())
@@ -48,7 +47,7 @@ void add_machines(CLI::App& app, int& code) {
   verb->footer("Examples:\n  ridge machines\n  ridge machines h100 --json\n");
   verb->add_option("NAME", args->name, "Catalog name, .toml file, cpu or cuda; or several: a,b")->type_name("");
   add_format_options(*verb, args->format, "ridge.machine/1");
-  verb->callback([args, &code] { code = run_machines(*args); });
+  verb->callback([args, &code] { code = exit_code_of(run_machines(*args)); });
 }
 
 }  // namespace ridge::cli

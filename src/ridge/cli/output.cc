@@ -76,6 +76,8 @@ int print_result(std::string_view result) {
   return print_error(input_error("cannot write to the standard output: " + failure->reason));
 }
 
+int exit_code_of(const Result<int>& result) { return result ? *result : print_error(result.error()); }
+
 int print_error(const Error& error) {
   end_progress();
   const std::string text = (error.source.empty() && error.span.line == 0 ? "ridge: " : "") + error.to_string();
@@ -175,11 +177,7 @@ void add_request_options(CLI::App& verb, RequestArgs& request_args) {
   add_positional_arguments(verb, request_args.positionals);
   verb.add_option("--on", request_args.on, "Machine: a catalog name, a .toml file, cuda, or cpu (default)")
       ->type_name("MACHINE");
-  verb.add_option("-d", request_args.dims, "Value of a dimension; may be repeated")
-      ->type_name("NAME=VALUE")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeated_option(verb, "-d", request_args.dims, "Value of a dimension; may be repeated", "NAME=VALUE");
   verb.add_option("--dtype", request_args.dtype, "Dtype of tensors that declare none (default bf16)")
       ->type_name("DTYPE");
 }

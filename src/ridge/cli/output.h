@@ -17,6 +17,8 @@ namespace ridge::cli {
 int print_result(std::string_view result);
 // Prints the error on stderr and returns its kind as the exit code.
 int print_error(const Error& error);
+// Returns a verb's exit code; prints the error if it failed.
+int exit_code_of(const Result<int>& result);
 
 // Returns the style of text on stdout. NO_COLOR, CLICOLOR_FORCE, TERM=dumb and the terminal decide about color; COLUMNS
 // or the terminal about the width. A pipe has no limit unless COLUMNS is set; COLUMNS=0 means no limit.

@@ -7,7 +7,7 @@
 
 namespace ridge::cli {
 
-int run_probe(ProbeArgs& args) {
+Result<int> run_probe(ProbeArgs& args) {
   if (const auto bar = progress_bar())
     args.options.progress = [bar](const ProbeProgress& p) {
       bar(static_cast<double>(p.done) / std::max(p.total, 1), std::string(p.quantity));
@@ -15,10 +15,9 @@ int run_probe(ProbeArgs& args) {
     };
   else if (run_target_of(args.on) == RunTarget::cpu)
     (void)write_all(STDERR_FILENO, "ridge: measuring peaks and bandwidths; this takes less than a minute\n");
-  const auto report = run_target_of(args.on) == RunTarget::cuda ? probe_cuda(args.options) : probe_cpu(args.options);
-  if (!report) return print_error(report.error());
+  RIDGE_TRY(report, run_target_of(args.on) == RunTarget::cuda ? probe_cuda(args.options) : probe_cpu(args.options));
   end_progress();
-  return print_result(args.format, render_probe_text(*report, text_style()), render_probe_json(*report), "measured");
+  return print_result(args.format, render_probe_text(report, text_style()), render_probe_json(report), "measured");
 }
 
 }  // namespace ridge::cli

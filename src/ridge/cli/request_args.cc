@@ -204,4 +204,9 @@ Result<FunctionCosts> parse_function_costs(const std::vector<std::string>& texts
   return out;
 }
 
+void add_repeated_option(CLI::App& verb, const std::string& name, std::vector<std::string>& values,
+                         const std::string& text, const char* value_name) {
+  verb.add_option(name, values, text)->type_name(value_name)->expected(1)->take_all()->allow_extra_args(false);
+}
+
 }  // namespace ridge::cli

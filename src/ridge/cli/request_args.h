@@ -59,4 +59,8 @@ Result<DType> parse_dtype_argument(const std::string& text);
 // Parses texts such as "cos=20".
 Result<FunctionCosts> parse_function_costs(const std::vector<std::string>& texts);
 
+// Adds an option that may be repeated, with one value each time.
+void add_repeated_option(CLI::App& verb, const std::string& name, std::vector<std::string>& values,
+                         const std::string& text, const char* value_name);
+
 }  // namespace ridge::cli

@@ -50,78 +50,67 @@ Status parse_duration(const std::string& text, std::string_view option, double& 
                      fmt::format("{0} 2s, {0} 500ms", option));
 }
 
-int run_paired_programs(const RunArgs& args, const Request& request) {
-  const Status valid = check_combined_options(
-      *args.verb, "--against", "-d --dtype --seed --threads --runs --time --no-fuse --json --csv --md --html");
-  if (!valid) return print_error(valid.error());
-  const auto both = api::run_alternating(request, args.against, args.run_request);
-  if (!both) return print_error(both.error());
+Result<int> run_paired_programs(const RunArgs& args, const Request& request) {
+  RIDGE_TRY_STATUS(check_combined_options(
+      *args.verb, "--against", "-d --dtype --seed --threads --runs --time --no-fuse --json --csv --md --html"));
+  RIDGE_TRY(both, api::run_alternating(request, args.against, args.run_request));
   end_progress();
   Request second = request;
   second.program = args.against;
-  const Status page = write_page(args.output.html, [&] {
-    return api::make_page({{request, both->first}, {second, both->second}});
-  });
-  if (!page) return print_error(page.error());
+  RIDGE_TRY_STATUS(write_page(args.output.html, [&] {
+    return api::make_page({{request, both.first}, {second, both.second}});
+  }));
   int code = 0;
   if (args.output.json)
-    code = print_result(render_alternating_runs_json(both->first, both->second, both->ratio));
+    code = print_result(render_alternating_runs_json(both.first, both.second, both.ratio));
   else if (args.output.csv || args.output.md)
-    code = print_result(alternating_runs_table(both->first, both->second), alternating_runs_right_aligned, args.output);
+    code = print_result(alternating_runs_table(both.first, both.second), alternating_runs_right_aligned, args.output);
   else
-    code = print_result(render_alternating_runs_text(both->first, both->second, both->ratio, text_style()));
-  for (const Report* report : {&both->first, &both->second})
-    if (code == 0 && report->measured->mismatch) return print_error(*report->measured->mismatch);
+    code = print_result(render_alternating_runs_text(both.first, both.second, both.ratio, text_style()));
+  for (const Report* report : {&both.first, &both.second})
+    if (code == 0 && report->measured->mismatch) return *report->measured->mismatch;
   return code;
 }
 
-int run_ranks(RunArgs& args, const Request& request) {
+Result<int> run_ranks(RunArgs& args, const Request& request) {
   args.ranks.on_abort = [](const Error& error) { (void)print_error(error); };
   if (!args.output.html.empty())
-    return print_error(usage_error("expected --html without --ranks and --mesh: the page shows runs of one process"));
+    return usage_error("expected --html without --ranks and --mesh: the page shows runs of one process");
   const auto code = api::run_on_ranks(request, args.run_request, args.ranks, [&](const Report& report) {
     const Timeline& timeline = report.measured->ranks->timeline;
     const Status drawn = write_if_requested(args.trace, [&] { return chrome_trace(timeline, report.title); });
     return drawn ? print_report(report, args.output, request) : print_error(drawn.error());
   });
-  return code ? *code : print_error(code.error());
+  return code;
 }
 
 }  // namespace
 
-int run_program(RunArgs& args) {
-  if (const Status valid = read_positionals(args.request_args, "run"); !valid) return print_error(valid.error());
-  if (const Status parsed = parse_file_options(args.in, "--in", args.run_request.in); !parsed)
-    return print_error(parsed.error());
-  if (const Status parsed = parse_file_options(args.out, "--out", args.run_request.out); !parsed)
-    return print_error(parsed.error());
-  if (const Status parsed = parse_seed(args.seed, args.run_request.seed); !parsed) return print_error(parsed.error());
+Result<int> run_program(RunArgs& args) {
+  RIDGE_TRY_STATUS(read_positionals(args.request_args, "run"));
+  RIDGE_TRY_STATUS(parse_file_options(args.in, "--in", args.run_request.in));
+  RIDGE_TRY_STATUS(parse_file_options(args.out, "--out", args.run_request.out));
+  RIDGE_TRY_STATUS(parse_seed(args.seed, args.run_request.seed));
   if (args.is_tune_given && run_target_of(args.request_args.on) != RunTarget::cuda)
-    return print_error(
-        usage_error("expected --tune together with --on cuda: it measures plans of matrix products on a CUDA device"));
+    return usage_error(
+        "expected --tune together with --on cuda: it measures plans of matrix products on a CUDA device");
   if (args.is_tune_given)
     args.run_request.tuning = {args.tune > 0 ? Tuning::From::measured : Tuning::From::model, args.tune};
   args.run_request.progress = progress_bar();
-  if (const Status parsed = parse_duration(args.time, "--time", args.run_request.seconds); !parsed)
-    return print_error(parsed.error());
-  if (const Status parsed = parse_duration(args.timeout, "--patience", args.ranks.timeout_s); !parsed)
-    return print_error(parsed.error());
+  RIDGE_TRY_STATUS(parse_duration(args.time, "--time", args.run_request.seconds));
+  RIDGE_TRY_STATUS(parse_duration(args.timeout, "--patience", args.ranks.timeout_s));
   if (args.run_request.passes > 0 && args.run_request.seconds > 0)
-    return print_error(usage_error("expected either --runs or --time, found both"));
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  if (!args.against.empty()) return run_paired_programs(args, *request);
+    return usage_error("expected either --runs or --time, found both");
+  RIDGE_TRY(request, to_request(args.request_args));
+  if (!args.against.empty()) return run_paired_programs(args, request);
   // A sharded program runs on ranks without further options. The standard input cannot be read twice.
-  const auto sharded = request->program == "-" ? Result<bool>(false) : api::is_sharded(*request);
-  if (!sharded) return print_error(sharded.error());
-  const bool needs_ranks = *sharded || args.ranks.is_requested() || api::count_launched_ranks() > 1;
+  RIDGE_TRY(sharded, request.program == "-" ? Result<bool>(false) : api::is_sharded(request));
+  const bool needs_ranks = sharded || args.ranks.is_requested() || api::count_launched_ranks() > 1;
   if (!needs_ranks)
-    if (const Status valid = check_required_option(*args.verb, "--trace --patience --spread --in-turn", "--ranks");
-        !valid)
-      return print_error(valid.error());
-  if (needs_ranks) return run_ranks(args, *request);
-  const auto report = api::run(*request, args.run_request);
-  return report ? print_report(*report, args.output, *request) : print_error(report.error());
+    RIDGE_TRY_STATUS(check_required_option(*args.verb, "--trace --patience --spread --in-turn", "--ranks"));
+  if (needs_ranks) return run_ranks(args, request);
+  RIDGE_TRY(report, api::run(request, args.run_request));
+  return print_report(report, args.output, request);
 }
 
 }  // namespace ridge::cli

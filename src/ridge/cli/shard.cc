@@ -35,38 +35,30 @@ Status parse_ragged(const std::string& text, CollectiveRequest& request) {
   return Done{};
 }
 
-int run_collective(ShardArgs& args) {
-  if (const Status valid = check_combined_options(*args.verb, "--collective", collective_options); !valid)
-    return print_error(valid.error());
-  if (!args.request_args.program.empty()) return print_error(usage_error("expected --collective without a PROGRAM"));
+Result<int> run_collective(ShardArgs& args) {
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--collective", collective_options));
+  if (!args.request_args.program.empty()) return usage_error("expected --collective without a PROGRAM");
   args.request.pattern = *parse_pattern(args.collective);
   args.request.chips = args.options.chips;
-  if (const Status parsed = parse_ragged(args.ragged, args.request); !parsed) return print_error(parsed.error());
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  const auto found = api::predict_collective(request->on, request->link, args.request);
-  if (!found) return print_error(found.error());
-  return print_result(args.format, format_collective_time(*found), render_json(*found), "levels");
+  RIDGE_TRY_STATUS(parse_ragged(args.ragged, args.request));
+  RIDGE_TRY(request, to_request(args.request_args));
+  RIDGE_TRY(found, api::predict_collective(request.on, request.link, args.request));
+  return print_result(args.format, format_collective_time(found), render_json(found), "levels");
 }
 
-int run_shard(ShardArgs& args) {
+Result<int> run_shard(ShardArgs& args) {
   if (!args.collective.empty()) return run_collective(args);
-  if (const Status valid = check_required_option(*args.verb, "--bytes --apart --ragged --compute", "--collective");
-      !valid)
-    return print_error(valid.error());
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  const auto sharded = api::is_sharded(*request);
-  if (!sharded) return print_error(sharded.error());
-  if (*sharded && args.options.mesh.empty()) {
-    const auto open = api::analyze_mesh_sizes(*request, args.options.chips);
+  RIDGE_TRY_STATUS(check_required_option(*args.verb, "--bytes --apart --ragged --compute", "--collective"));
+  RIDGE_TRY(request, to_request(args.request_args));
+  RIDGE_TRY(sharded, api::is_sharded(request));
+  if (sharded && args.options.mesh.empty()) {
+    const auto open = api::analyze_mesh_sizes(request, args.options.chips);
     const std::string list = args.options.chips == 0 ? "thresholds" : "meshes";
-    return open ? print_result(args.format, render_text(*open, text_style()), render_json(*open), list)
-                : print_error(open.error());
+    if (!open) return open.error();
+    return print_result(args.format, render_text(*open, text_style()), render_json(*open), list);
   }
-  const auto found = api::find_shardings(*request, args.options);
-  return found ? print_result(args.format, render_text(*found, text_style()), render_json(*found), "shardings")
-               : print_error(found.error());
+  RIDGE_TRY(found, api::find_shardings(request, args.options));
+  return print_result(args.format, render_text(found, text_style()), render_json(found), "shardings");
 }
 
 void add_collective_options(CLI::App& verb, ShardArgs& args) {
@@ -116,7 +108,7 @@ void add_shard(CLI::App& app, int& code) {
                         {"A single collective", "--collective --bytes --apart --ragged --compute"}});
   verb->callback([args, &code] {
     const Status valid = read_positionals(args->request_args, "shard");
-    code = valid ? run_shard(*args) : print_error(valid.error());
+    code = valid ? exit_code_of(run_shard(*args)) : print_error(valid.error());
   });
 }
 

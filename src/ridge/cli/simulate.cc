@@ -19,23 +19,19 @@ struct SimulateArgs {
   OutputFormat format;
 };
 
-int run_simulate(SimulateArgs& args) {
-  if (const Status valid = read_positionals(args.request_args, "simulate"); !valid) return print_error(valid.error());
+Result<int> run_simulate(SimulateArgs& args) {
+  RIDGE_TRY_STATUS(read_positionals(args.request_args, "simulate"));
   if (args.request_args.program.empty())
-    return print_error(usage_error("expected a PROGRAM, systolic, weights, metapipe, decode or kernel; found none",
-                                   "ridge simulate examples/mlp.ridge --on sn40l"));
-  const auto syncs = parse_sync_seconds(args.sync);
-  if (!syncs) return print_error(syncs.error());
+    return usage_error("expected a PROGRAM, systolic, weights, metapipe, decode or kernel; found none",
+                       "ridge simulate examples/mlp.ridge --on sn40l");
+  RIDGE_TRY(syncs, parse_sync_seconds(args.sync));
   MappingOptions options = args.options;
-  options.sync_seconds = *syncs;
-  const auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  const auto mapped = api::simulate_mapping(*request, options);
-  if (!mapped) return print_error(mapped.error());
-  const Status drawn = write_pictures(
-      args.pictures, [&] { return render_svg(*mapped); }, timeline_of(*mapped), title_of(*mapped));
-  if (!drawn) return print_error(drawn.error());
-  return print_result(args.format, render_text(*mapped, text_style()), render_json(*mapped), "passes");
+  options.sync_seconds = syncs;
+  RIDGE_TRY(request, to_request(args.request_args));
+  RIDGE_TRY(mapped, api::simulate_mapping(request, options));
+  RIDGE_TRY_STATUS(write_pictures(
+      args.pictures, [&] { return render_svg(mapped); }, timeline_of(mapped), title_of(mapped)));
+  return print_result(args.format, render_text(mapped, text_style()), render_json(mapped), "passes");
 }
 
 }  // namespace
@@ -51,6 +47,24 @@ Status write_pictures(const PictureFiles& pictures, const std::function<std::str
   if (!pictures.svg.empty()) RIDGE_TRY_STATUS(write_file(pictures.svg, page()));
   if (!pictures.trace.empty()) return write_file(pictures.trace, chrome_trace(timeline, title));
   return Done{};
+}
+
+static void add_mapping_options(CLI::App& verb, SimulateArgs& args) {
+  verb.add_option("--tile", args.options.tile, "Rows of a tile (default: as many as a memory unit holds)")
+      ->type_name("ROWS");
+  verb.add_option("--inner", args.options.inner, "Add an inner pipeline with tiles along this dimension")
+      ->type_name("DIM=SIZE");
+  add_repeated_option(verb, "--par", args.options.par,
+                      "Compute units of the stage that computes NAME (row_par); may be repeated", "NAME=UNITS");
+  add_repeated_option(verb, "--buffer", args.options.buffer,
+                      "Tiles in the buffer of NAME (default: as its readers need)", "NAME=TILES");
+  verb.add_option("--schedule", args.options.schedule,
+                  "Schedule of all loops: pipelined (default), streaming, sequential")
+      ->type_name("HOW");
+  verb.add_option("--layers", args.options.layers, "Number of layers like the program, each with its own weights")
+      ->type_name("L");
+  verb.add_option("--sync", args.sync, "Cost of a call in seconds: a value, list or range; unpublished (default 0)")
+      ->type_name("S|S,S|S..S:*F");
 }
 
 void add_simulate(CLI::App& app, int& code) {
@@ -69,32 +83,10 @@ void add_simulate(CLI::App& app, int& code) {
   verb->require_subcommand(0, 1);
   add_positional_arguments(*verb, args->request_args.positionals);
   verb->add_option("--on", args->request_args.on, "Chip: plasticine, sn10 or sn40l (default)")->type_name("CHIP");
-  verb->add_option("-d", args->request_args.dims, "Value of a dimension; may be repeated")
-      ->type_name("NAME=VALUE")
-      ->expected(1)
-      ->take_all();
+  add_repeated_option(*verb, "-d", args->request_args.dims, "Value of a dimension; may be repeated", "NAME=VALUE");
   verb->add_option("--dtype", args->request_args.dtype, "Dtype of tensors that declare none (default bf16)")
       ->type_name("DTYPE");
-  verb->add_option("--tile", args->options.tile, "Rows of a tile (default: as many as a memory unit holds)")
-      ->type_name("ROWS");
-  verb->add_option("--inner", args->options.inner, "Add an inner pipeline with tiles along this dimension")
-      ->type_name("DIM=SIZE");
-  verb->add_option("--par", args->options.par,
-                   "Compute units of the stage that computes NAME (row_par); may be repeated")
-      ->type_name("NAME=UNITS")
-      ->expected(1)
-      ->take_all();
-  verb->add_option("--buffer", args->options.buffer, "Tiles in the buffer of NAME (default: as its readers need)")
-      ->type_name("NAME=TILES")
-      ->expected(1)
-      ->take_all();
-  verb->add_option("--schedule", args->options.schedule,
-                   "Schedule of all loops: pipelined (default), streaming, sequential")
-      ->type_name("HOW");
-  verb->add_option("--layers", args->options.layers, "Number of layers like the program, each with its own weights")
-      ->type_name("L");
-  verb->add_option("--sync", args->sync, "Cost of a call in seconds: a value, list or range; unpublished (default 0)")
-      ->type_name("S|S,S|S..S:*F");
+  add_mapping_options(*verb, *args);
   add_format_options(*verb, args->format, "ridge.simulate/1");
   add_picture_options(*verb, args->pictures, "the metapipe filling up");
   group_options(*verb, {{"Program", "PROGRAM -d --dtype"},
@@ -106,7 +98,7 @@ void add_simulate(CLI::App& app, int& code) {
   add_decode(*verb, code);
   add_kernel_timeline(*verb, code);
   verb->callback([args, verb, &code] {
-    if (verb->get_subcommands().empty()) code = run_simulate(*args);
+    if (verb->get_subcommands().empty()) code = exit_code_of(run_simulate(*args));
   });
 }
 

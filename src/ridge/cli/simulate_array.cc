@@ -19,27 +19,24 @@ struct SystolicArgs {
   OutputFormat format;
 };
 
-int simulate_systolic(SystolicArgs& args) {
+Result<int> simulate_systolic(SystolicArgs& args) {
   const int given = args.m.has_value() + args.n.has_value() + args.k.has_value();
   if (given != 0 && given != 3)
-    return print_error(
-        usage_error(fmt::format("expected M N K, found {} of them", given), "A [M, K] times B [K, N] gives C [M, N]"));
+    return usage_error(fmt::format("expected M N K, found {} of them", given),
+                       "A [M, K] times B [K, N] gives C [M, N]");
   if (given == 3) args.request.product = ProductSize{*args.m, *args.n, *args.k};
-  const auto runs = api::simulate_systolic(args.request, args.table);
-  if (!runs) return print_error(runs.error());
+  RIDGE_TRY(runs, api::simulate_systolic(args.request, args.table));
   if (args.pictures.is_requested()) {
-    if (runs->size() != 1)
-      return print_error(
-          usage_error(fmt::format("expected one product to draw, found {}", runs->size()), "give M N K"));
-    const SystolicRun& run = runs->front();
-    const Status drawn = write_pictures(
+    if (runs.size() != 1)
+      return usage_error(fmt::format("expected one product to draw, found {}", runs.size()), "give M N K");
+    const SystolicRun& run = runs.front();
+    RIDGE_TRY_STATUS(write_pictures(
         args.pictures, [&] { return render_svg(run); }, first_folds_timeline(run.task.array, run.task.product, 1024),
-        title_of(run));
-    if (!drawn) return print_error(drawn.error());
+        title_of(run)));
   }
-  if (args.table.empty()) return print_result(args.format, render_text(*runs, text_style()), render_json(*runs), "");
+  if (args.table.empty()) return print_result(args.format, render_text(runs, text_style()), render_json(runs), "");
   std::string lines;
-  for (const SystolicRun& run : *runs) lines += render_json(run, true);
+  for (const SystolicRun& run : runs) lines += render_json(run, true);
   return print_result(args.format, lines, lines, "");
 }
 
@@ -76,7 +73,7 @@ void add_systolic(CLI::App& simulate, int& code) {
   group_options(*verb, {{"Product", "M N K --topology --table"},
                         {"Array", "--rows --cols --dataflow --preload --config"},
                         {"Memory", "--bandwidth --sram --wait-once"}});
-  verb->callback([args, &code] { code = simulate_systolic(*args); });
+  verb->callback([args, &code] { code = exit_code_of(simulate_systolic(*args)); });
 }
 
 void add_weight_loading(CLI::App& simulate, int& code) {

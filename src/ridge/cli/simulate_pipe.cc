@@ -15,13 +15,11 @@ struct MetapipeArgs {
   OutputFormat format;
 };
 
-int simulate_metapipe(const MetapipeArgs& args) {
-  const auto report = run_pipe(args.request);
-  if (!report) return print_error(report.error());
-  const Status drawn = write_pictures(
-      args.pictures, [&] { return render_svg(*report); }, report->run.timeline, title_of(*report));
-  if (!drawn) return print_error(drawn.error());
-  return print_result(args.format, render_text(*report, text_style()), render_json(*report), "stages");
+Result<int> simulate_metapipe(const MetapipeArgs& args) {
+  RIDGE_TRY(report, run_pipe(args.request));
+  RIDGE_TRY_STATUS(write_pictures(
+      args.pictures, [&] { return render_svg(report); }, report.run.timeline, title_of(report)));
+  return print_result(args.format, render_text(report, text_style()), render_json(report), "stages");
 }
 
 struct DecodeArgs {
@@ -30,16 +28,13 @@ struct DecodeArgs {
   OutputFormat format;
 };
 
-int simulate_decode(const DecodeArgs& args) {
-  const auto syncs = parse_sync_seconds(args.sync);
-  if (!syncs) return print_error(syncs.error());
+Result<int> simulate_decode(const DecodeArgs& args) {
+  RIDGE_TRY(syncs, parse_sync_seconds(args.sync));
   DecodeOptions options = args.options;
-  options.sync_seconds = *syncs;
-  const auto report = api::predict_decode(args.on, options);
-  if (!report) return print_error(report.error());
-  if (!args.svg.empty())
-    if (const Status written = write_file(args.svg, render_svg(*report)); !written) return print_error(written.error());
-  return print_result(args.format, render_text(*report, text_style()), render_json(*report), "calling");
+  options.sync_seconds = syncs;
+  RIDGE_TRY(report, api::predict_decode(args.on, options));
+  if (!args.svg.empty()) RIDGE_TRY_STATUS(write_file(args.svg, render_svg(report)));
+  return print_result(args.format, render_text(report, text_style()), render_json(report), "calling");
 }
 
 struct KernelArgs {
@@ -48,13 +43,11 @@ struct KernelArgs {
   OutputFormat format;
 };
 
-int simulate_kernel(const KernelArgs& args) {
-  const auto kernel = make_kernel_timeline(args.options);
-  if (!kernel) return print_error(kernel.error());
-  const Status drawn = write_pictures(
-      args.pictures, [&] { return render_svg(*kernel); }, kernel->timeline, title_of(*kernel));
-  if (!drawn) return print_error(drawn.error());
-  return print_result(args.format, render_text(*kernel), render_json(*kernel), "");
+Result<int> simulate_kernel(const KernelArgs& args) {
+  RIDGE_TRY(kernel, make_kernel_timeline(args.options));
+  RIDGE_TRY_STATUS(write_pictures(
+      args.pictures, [&] { return render_svg(kernel); }, kernel.timeline, title_of(kernel)));
+  return print_result(args.format, render_text(kernel), render_json(kernel), "");
 }
 
 }  // namespace
@@ -77,7 +70,7 @@ void add_decode(CLI::App& simulate, int& code) {
   verb->add_option("--svg", args->svg, "Plot the three variants over the cost of a call into this file")
       ->type_name("FILE");
   group_options(*verb, {{"Output", "--svg"}});
-  verb->callback([args, &code] { code = simulate_decode(*args); });
+  verb->callback([args, &code] { code = exit_code_of(simulate_decode(*args)); });
 }
 
 void add_kernel_timeline(CLI::App& simulate, int& code) {
@@ -96,7 +89,7 @@ void add_kernel_timeline(CLI::App& simulate, int& code) {
   verb->add_option("--tiles", args->options.tiles, "Number of consecutive output tiles (default 3)")->type_name("N");
   add_format_options(*verb, args->format, "ridge.simulate/1");
   add_picture_options(*verb, args->pictures, "the activity of each warpgroup");
-  verb->callback([args, &code] { code = simulate_kernel(*args); });
+  verb->callback([args, &code] { code = exit_code_of(simulate_kernel(*args)); });
 }
 
 void add_metapipe(CLI::App& simulate, int& code) {
@@ -111,13 +104,11 @@ void add_metapipe(CLI::App& simulate, int& code) {
   verb->add_option("PIPE", args->request.pipe, "A file, - for the standard input, or the pipeline text")
       ->type_name("")
       ->required();
-  verb->add_option("--split", args->request.split, "Divide a stage into consecutive stages; may be repeated")
-      ->type_name("STAGE=PIECES")
-      ->expected(1)
-      ->take_all();
+  add_repeated_option(*verb, "--split", args->request.split, "Divide a stage into consecutive stages; may be repeated",
+                      "STAGE=PIECES");
   add_format_options(*verb, args->format, "ridge.simulate/1");
   add_picture_options(*verb, args->pictures, "the pipeline filling up");
-  verb->callback([args, &code] { code = simulate_metapipe(*args); });
+  verb->callback([args, &code] { code = exit_code_of(simulate_metapipe(*args)); });
 }
 
 }  // namespace ridge::cli

@@ -25,37 +25,51 @@ std::string render_in_format(const Sweep& sweep, const OutputFormat& format) {
   return format.md ? render_markdown(sweep) : render_text(sweep, text_style());
 }
 
-int print_stripes(const SweepArgs& args, const SweepRequest& request) {
+Result<int> print_stripes(const SweepArgs& args, const SweepRequest& request) {
   if (const Status valid =
           check_combined_options(*args.verb, "--stripes", "-d --on --dtype --tile --measure --svg --json --csv --md");
       !valid)
-    return print_error(valid.error());
-  const auto found = api::predict_stripes(request, args.stripes_request);
-  if (!found) return print_error(found.error());
-  const Status drawn = write_if_requested(args.svg, [&] { return render_svg(*found); });
-  if (!drawn) return print_error(drawn.error());
-  return print_result(args.format, render_text(*found, text_style()), render_json(*found), "sizes");
+    return valid.error();
+  RIDGE_TRY(found, api::predict_stripes(request, args.stripes_request));
+  RIDGE_TRY_STATUS(write_if_requested(args.svg, [&] { return render_svg(found); }));
+  return print_result(args.format, render_text(found, text_style()), render_json(found), "sizes");
 }
 
-int run_sweep(SweepArgs& args) {
-  const auto positionals = split_positionals(args.request_args.positionals, "sweep");
-  if (!positionals) return print_error(positionals.error());
-  args.request_args.program = positionals->program;
-  args.request_args.dims.insert(args.request_args.dims.end(), positionals->dims.begin(), positionals->dims.end());
-  auto request = to_request(args.request_args);
-  if (!request) return print_error(request.error());
-  if (args.stripes) return print_stripes(args, *request);
-  if (const Status valid = check_required_option(*args.verb, "--tile --measure", "--stripes"); !valid)
-    return print_error(valid.error());
-  request->curves = !args.svg.empty() || !args.html.empty();
+Result<int> run_sweep(SweepArgs& args) {
+  RIDGE_TRY(positionals, split_positionals(args.request_args.positionals, "sweep"));
+  args.request_args.program = positionals.program;
+  args.request_args.dims.insert(args.request_args.dims.end(), positionals.dims.begin(), positionals.dims.end());
+  RIDGE_TRY(request, to_request(args.request_args));
+  if (args.stripes) return print_stripes(args, request);
+  RIDGE_TRY_STATUS(check_required_option(*args.verb, "--tile --measure", "--stripes"));
+  request.curves = !args.svg.empty() || !args.html.empty();
   const auto bar = progress_bar();
-  const auto swept = sweep(*request, bar ? [&](double done) { bar(done, "sweep"); } : std::function<void(double)>());
+  const auto swept = sweep(request, bar ? [&](double done) { bar(done, "sweep"); } : std::function<void(double)>());
   end_progress();
-  if (!swept) return print_error(swept.error());
-  const Status drawn = write_if_requested(args.svg, [&] { return render_svg(*swept); });
-  if (!drawn) return print_error(drawn.error());
-  const Status page = write_page(args.html, [&] { return api::make_page(*request, *swept); });
-  return page ? print_result(render_in_format(*swept, args.format)) : print_error(page.error());
+  if (!swept) return swept.error();
+  RIDGE_TRY_STATUS(write_if_requested(args.svg, [&] { return render_svg(*swept); }));
+  RIDGE_TRY_STATUS(write_page(args.html, [&] { return api::make_page(request, *swept); }));
+  return print_result(render_in_format(*swept, args.format));
+}
+
+void add_swept_options(CLI::App& verb, SweepRequestArgs& r) {
+  add_positional_arguments(verb, r.positionals);
+  verb.add_option("--on", r.on, "Machines: catalog names, .toml files, or cpu (default)")
+      ->type_name("A,B,C")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add_repeated_option(verb, "-d", r.dims,
+                      "Values of a dimension: B=256, B=1,8,64, B=1..4096:*2, B=128..512:128; may be repeated",
+                      "NAME=VALUES");
+  verb.add_option("--dtype", r.dtypes, "Dtypes of tensors that declare none (default bf16)")
+      ->type_name("A,B")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  verb.add_option("--split", r.split, "Split a dimension over chips: D=2, D=1,2,4, D=1..16:*2; results are one chip's")
+      ->type_name("NAME=CHIPS");
+  verb.add_option("--link", r.link,
+                  "Link between chips: a name, or a rate one way (450e9, 450GB/s; default: the first)")
+      ->type_name("LINK");
 }
 
 }  // namespace
@@ -73,27 +87,7 @@ void add_sweep(CLI::App& app, int& code) {
       "  ridge sweep 'bf16[N, K] * bf16[K, N2] -> bf16[N, N2]' --stripes --on a100_40 -d N=1664..1920:32 K=1792 "
       "N2=1792 "
       "--tile 256x128\n");
-  SweepRequestArgs& r = args->request_args;
-  add_positional_arguments(*verb, r.positionals);
-  verb->add_option("--on", r.on, "Machines: catalog names, .toml files, or cpu (default)")
-      ->type_name("A,B,C")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  verb->add_option("-d", r.dims,
-                   "Values of a dimension: B=256, B=1,8,64, B=1..4096:*2, B=128..512:128; may be repeated")
-      ->type_name("NAME=VALUES")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--dtype", r.dtypes, "Dtypes of tensors that declare none (default bf16)")
-      ->type_name("A,B")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  verb->add_option("--split", r.split, "Split a dimension over chips: D=2, D=1,2,4, D=1..16:*2; results are one chip's")
-      ->type_name("NAME=CHIPS");
-  verb->add_option("--link", r.link,
-                   "Link between chips: a name, or a rate one way (450e9, 450GB/s; default: the first)")
-      ->type_name("LINK");
+  add_swept_options(*verb, args->request_args);
   verb->add_flag("--stripes", args->stripes,
                  "Predict the rate of a product along one dimension, with the steps of tiles and waves");
   verb->add_option_function<std::string>(
@@ -115,7 +109,7 @@ void add_sweep(CLI::App& app, int& code) {
                         {"What if", "--split"},
                         {"Rate of a product", "--stripes --tile --measure"},
                         {"Output", "--svg --html"}});
-  verb->callback([args, &code] { code = run_sweep(*args); });
+  verb->callback([args, &code] { code = exit_code_of(run_sweep(*args)); });
 }
 
 }  // namespace ridge::cli

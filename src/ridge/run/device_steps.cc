@@ -131,9 +131,7 @@ Result<std::vector<double>> DeviceSteps::time_steps(std::optional<int> group, Pa
   const auto record_launches = [&](std::int64_t count) {
     return queue_.record_graph([&]() -> Status {
       for (std::int64_t i = 0; i < count; ++i)
-        if (const Status queued = queue_steps(queue_.stream(), group, sets[static_cast<std::size_t>(i) % sets.size()]);
-            !queued)
-          return queued;
+        RIDGE_TRY_STATUS(queue_steps(queue_.stream(), group, sets[static_cast<std::size_t>(i) % sets.size()]));
       return Done{};
     });
   };
