@@ -46,8 +46,9 @@ Result<std::vector<double>> DeviceArrays::read_values(std::size_t array, std::in
   return out;
 }
 
-Status DeviceArrays::launch_kernel(const VectorKernel& kernel, std::size_t from, std::size_t to) const {
-  std::byte *const x = arrays_[from].data(), *const y = arrays_[to].data();
+Status DeviceArrays::launch_kernel(const KernelStep& step) const {
+  const VectorKernel& kernel = step.kernel;
+  std::byte *const x = arrays_[step.from].data(), *const y = arrays_[step.to].data();
   if (kernel.columns != 0)
     return device_status(
         ops::cuda::launch_row_kernel(kernel.row_problem(elements_), {x, nullptr, y}, {}, queue_.stream()));
@@ -75,6 +76,15 @@ Result<RecordedKernels> DeviceArrays::record(int repetitions, const std::functio
 Result<double> DeviceArrays::time(const RecordedKernels& recorded) const {
   RIDGE_TRY(seconds, queue_.measure_seconds([&] { return queue_.launch_graph(recorded.graph); }));
   return seconds / recorded.repetitions;
+}
+
+Result<double> DeviceArrays::time_steps(const std::vector<KernelStep>& steps) const {
+  constexpr int min_launches = 4;
+  RIDGE_TRY(recorded, record(std::max(1, min_launches / static_cast<int>(steps.size())), [&]() -> Status {
+              for (const KernelStep& step : steps) RIDGE_TRY_STATUS(launch_kernel(step));
+              return Done{};
+            }));
+  return time(recorded);
 }
 
 }  // namespace ridge

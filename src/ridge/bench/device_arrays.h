@@ -30,17 +30,19 @@ class DeviceArrays {
   static Result<DeviceArrays> make(DType dtype, std::int64_t elements, std::size_t count, std::size_t inputs,
                                    std::uint32_t seed);
 
+  std::int64_t elements() const { return elements_; }
   std::int64_t bytes() const { return elements_ * dtype_bits(dtype_) / 8; }  // Size of an array
   Result<std::vector<double>> read_values(std::size_t array, std::int64_t first, std::int64_t count) const;
   Status poison(std::size_t array) const { return queue_.set_bytes(arrays_[array].data(), 0xff, bytes()); }
 
-  // The kernel reads array `from` and writes array `to`.
-  Status launch_kernel(const VectorKernel& kernel, std::size_t from, std::size_t to) const;
+  Status launch_kernel(const KernelStep& step) const;
   // Copies `total` bytes from array 0 to the last array, from the start again after each array.
   Status launch_copy(std::int64_t total) const;
   Result<RecordedKernels> record(int repetitions, const std::function<Status()>& work) const;
   // Returns the seconds of one repetition.
   Result<double> time(const RecordedKernels& recorded) const;
+  // Returns the seconds of all steps, of which a graph of at least four launches is recorded.
+  Result<double> time_steps(const std::vector<KernelStep>& steps) const;
 
  private:
   DeviceArrays(device::Queue queue, DType dtype, std::int64_t elements)
