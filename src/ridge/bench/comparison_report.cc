@@ -222,9 +222,9 @@ std::string format_comparison(const Comparison& x, const TextStyle& style) {
   for (std::size_t i = 0; i < x.columns.size(); ++i)
     right[others + i] = x.columns[i].format != Format::text || right[others + i];
   // From the least important column on.
-  const std::vector<std::string> omit_first = {"split",     "low",      "high",    "arithmetic", "moves",     "in L1",
-                                               "bar",       "in cache", "cached",  "first",      "per cycle", "B/s",
-                                               "predicted", "kernel",   "of peak", "dtype",      "op"};
+  const std::vector<std::string> omit_first = {"split", "low",       "high",     "arithmetic", "moves", "in L1",
+                                               "bar",   "bar",       "in cache", "cached",     "first", "per cycle",
+                                               "B/s",   "predicted", "kernel",   "of peak",    "dtype", "op"};
   std::string out = text_table(cells, {.right = right, .omit_first = omit_first}, style);
   std::string_view unit = x.measures[0] == Measure::gb_per_s ? "GB/s read and written" : "time";
   if (x.measures[0] == Measure::gflop_per_s) unit = "GFLOP/s";

@@ -16,6 +16,20 @@ void describe_device(Comparison& comparison, const device::DeviceProperties& pro
   comparison.driver = properties.driver;
 }
 
+Result<RecordedWork> record_work(const device::Queue& queue, std::int64_t repetitions,
+                                 const std::function<Status(std::int64_t)>& work) {
+  RIDGE_TRY(graph, queue.record_graph([&]() -> Status {
+    for (std::int64_t i = 0; i < repetitions; ++i) RIDGE_TRY_STATUS(work(i));
+    return Done{};
+  }));
+  return RecordedWork{std::move(graph), repetitions};
+}
+
+Result<double> time_work(const device::Queue& queue, const RecordedWork& recorded) {
+  RIDGE_TRY(seconds, queue.measure_seconds([&] { return queue.launch_graph(recorded.graph); }));
+  return seconds / static_cast<double>(recorded.repetitions);
+}
+
 Result<DeviceArrays> DeviceArrays::make(DType dtype, std::int64_t elements, std::size_t count, std::size_t inputs,
                                         std::uint32_t seed) {
   RIDGE_TRY(queue, device::Queue::create());
@@ -41,8 +55,9 @@ Result<std::vector<double>> DeviceArrays::read_values(std::size_t array, std::in
   return out;
 }
 
-Status DeviceArrays::launch_kernel(const VectorKernel& kernel, std::size_t from, std::size_t to) const {
-  std::byte *const x = arrays_[from].data(), *const y = arrays_[to].data();
+Status DeviceArrays::launch_kernel(const KernelStep& step) const {
+  const VectorKernel& kernel = step.kernel;
+  std::byte *const x = arrays_[step.from].data(), *const y = arrays_[step.to].data();
   if (kernel.columns != 0)
     return ops::cuda::launch_row_kernel(kernel.row_problem(elements_), {x, nullptr, y}, {}, queue_.stream());
   std::vector<void*> tensors{x, y};
@@ -58,17 +73,15 @@ Status DeviceArrays::launch_copy(std::int64_t total) const {
   return Done{};
 }
 
-Result<RecordedKernels> DeviceArrays::record(int repetitions, const std::function<Status()>& work) const {
-  RIDGE_TRY(graph, queue_.record_graph([&]() -> Status {
-    for (int i = 0; i < repetitions; ++i) RIDGE_TRY_STATUS(work());
+Result<double> DeviceArrays::time_steps(const std::vector<KernelStep>& steps) const {
+  constexpr std::int64_t min_launches = 4;
+  const auto launch_all = [&](std::int64_t) -> Status {
+    for (const KernelStep& step : steps) RIDGE_TRY_STATUS(launch_kernel(step));
     return Done{};
-  }));
-  return RecordedKernels{std::move(graph), repetitions};
-}
-
-Result<double> DeviceArrays::time(const RecordedKernels& recorded) const {
-  RIDGE_TRY(seconds, queue_.measure_seconds([&] { return queue_.launch_graph(recorded.graph); }));
-  return seconds / recorded.repetitions;
+  };
+  const auto repetitions = std::max<std::int64_t>(1, min_launches / static_cast<std::int64_t>(steps.size()));
+  RIDGE_TRY(recorded, record_work(queue_, repetitions, launch_all));
+  return time_work(queue_, recorded);
 }
 
 }  // namespace ridge

@@ -16,10 +16,16 @@ namespace ridge {
 // Sets device and driver.
 void describe_device(Comparison& comparison, const device::DeviceProperties& properties);
 
-struct RecordedKernels {
+// Work that a CUDA graph repeats, so that launches from the host do not limit it.
+struct RecordedWork {
   device::RecordedGraph graph;
-  int repetitions = 1;  // The graph repeats the work this many times
+  std::int64_t repetitions = 1;
 };
+// Records work(0), work(1), …
+Result<RecordedWork> record_work(const device::Queue& queue, std::int64_t repetitions,
+                                 const std::function<Status(std::int64_t)>& work);
+// Returns the seconds of one repetition.
+Result<double> time_work(const device::Queue& queue, const RecordedWork& recorded);
 
 class DeviceArrays {
  public:
@@ -28,17 +34,17 @@ class DeviceArrays {
   static Result<DeviceArrays> make(DType dtype, std::int64_t elements, std::size_t count, std::size_t inputs,
                                    std::uint32_t seed);
 
+  const device::Queue& queue() const { return queue_; }
+  std::int64_t elements() const { return elements_; }
   std::int64_t bytes() const { return elements_ * dtype_bits(dtype_) / 8; }  // Size of an array
   Result<std::vector<double>> read_values(std::size_t array, std::int64_t first, std::int64_t count) const;
   Status poison(std::size_t array) const { return queue_.set_bytes(arrays_[array].data(), 0xff, bytes()); }
 
-  // The kernel reads array `from` and writes array `to`.
-  Status launch_kernel(const VectorKernel& kernel, std::size_t from, std::size_t to) const;
+  Status launch_kernel(const KernelStep& step) const;
   // Copies `total` bytes from array 0 to the last array, from the start again after each array.
   Status launch_copy(std::int64_t total) const;
-  Result<RecordedKernels> record(int repetitions, const std::function<Status()>& work) const;
-  // Returns the seconds of one repetition.
-  Result<double> time(const RecordedKernels& recorded) const;
+  // Returns the seconds of all steps, of which a graph of at least four launches is recorded.
+  Result<double> time_steps(const std::vector<KernelStep>& steps) const;
 
  private:
   DeviceArrays(device::Queue queue, DType dtype, std::int64_t elements)

@@ -27,9 +27,8 @@ std::int64_t round_up_to_kib(std::int64_t bytes) { return (bytes + 1023) / 1024 
 constexpr int model_plan_index = -1, tuned_plan_index = -2;  // used in place of the index of a cuBLASLt heuristic
 
 struct RecordedLaunches {
-  device::RecordedGraph recording;
+  RecordedWork work;
   int heuristic = model_plan_index;
-  std::int64_t launches = 1;
 };
 struct Baselines {  // cuBLASLt's; without a first one if the best is the first
   std::optional<RecordedLaunches> best = {}, first = {};
@@ -82,7 +81,7 @@ class ProductComparison {
       RIDGE_TRY(tuned, record_launches(tuned_plan_index, launches_per_graph_));
       add_competitor("tuned", std::move(tuned));
     }
-    const auto time_call = [&](std::size_t i) { return time_launch(*recorded_[i]); };
+    const auto time_call = [&](std::size_t i) { return time_work(queue_, recorded_[i]->work); };
     RIDGE_TRY_STATUS(warm_up(row.competitors, warmup_seconds, time_call));  // until the clock settles
     RIDGE_TRY_STATUS(time_in_turns(row.competitors, rounds_, time_call));
     // All take turns of a few ms under the same clock, so it belongs to the row and not to one of them.
@@ -181,24 +180,18 @@ class ProductComparison {
   }
 
   Result<RecordedLaunches> record_launches(int heuristic, std::int64_t launches) const {
-    RIDGE_TRY(recording, queue_.record_graph([&]() -> Status {
-      for (std::int64_t i = 0; i < launches; ++i)
-        RIDGE_TRY_STATUS(queue_launch(heuristic, pool_data() + i % set_count_ * (a_bytes_ + b_bytes_),
-                                      output_data() + i % set_count_ * d_bytes_));
-      return Done{};
-    }));
-    return RecordedLaunches{std::move(recording), heuristic, launches};
+    RIDGE_TRY(work, record_work(queue_, launches, [&](std::int64_t i) {
+                return queue_launch(heuristic, pool_data() + i % set_count_ * (a_bytes_ + b_bytes_),
+                                    output_data() + i % set_count_ * d_bytes_);
+              }));
+    return RecordedLaunches{std::move(work), heuristic};
   }
 
-  Result<double> time_launch(const RecordedLaunches& r) const {
-    RIDGE_TRY(seconds, queue_.measure_seconds([&] { return queue_.launch_graph(r.recording); }));
-    return seconds / static_cast<double>(r.launches);
-  }
   // Returns the median of three replays after one that is not counted.
   Result<double> estimate_seconds(const RecordedLaunches& r) const {
     std::vector<double> samples;
     for (int turn = 0; turn < 4; ++turn) {
-      RIDGE_TRY(seconds, time_launch(r));
+      RIDGE_TRY(seconds, time_work(queue_, r.work));
       if (turn > 0) samples.push_back(seconds);
     }
     return compute_statistics(samples).median;

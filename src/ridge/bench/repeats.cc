@@ -16,63 +16,18 @@ namespace {
 
 constexpr std::int64_t checked_samples = 1 << 12;
 constexpr double min_scale = 1e-3;  // smaller cosines are compared relative to this
-constexpr int min_launches = 4;     // launches in a graph
 
 // Three arrays are used: the first kernel reads array 0, then kernels write arrays 1 and 2 alternately so that the last
 // one writes 1. A single kernel writes 1, too.
-struct CosineStep {
-  VectorKernel kernel;
-  std::size_t from, to;
-};
-std::vector<CosineStep> list_steps(bool fused, int repeats) {
+std::vector<KernelStep> list_steps(bool fused, int repeats) {
   if (fused) return {{cosine_kernel(repeats), 0, 1}};
-  std::vector<CosineStep> out;
+  std::vector<KernelStep> out;
   for (int left = repeats; left > 0; --left) {
     const std::size_t to = left % 2 == 1 ? 1 : 2;
     out.push_back({cosine_kernel(1), left == repeats ? 0 : 3 - to, to});
   }
   return out;
 }
-
-struct CpuCosines {
-  static Result<CpuCosines> make(std::int64_t elements, int threads) {
-    RIDGE_TRY(arrays, CpuArrays::make(DType::f32, {elements, elements, elements}, 1, threads));
-    return CpuCosines{.arrays = std::move(arrays), .elements_per_thread = elements / threads / 1024 * 1024};
-  }
-  std::int64_t elements() const { return elements_per_thread * arrays.threads(); }
-  Result<double> time_steps(const std::vector<CosineStep>& steps) const {
-    double sum = 0;
-    for (const CosineStep& step : steps)
-      sum += arrays.time_kernel(step.kernel, elements_per_thread, 1, step.from, step.to);
-    return sum;
-  }
-  Status poison_result() const {
-    arrays.poison(1);
-    return Done{};
-  }
-
-  CpuArrays arrays;
-  std::int64_t elements_per_thread = 0;
-};
-
-struct DeviceCosines {
-  static Result<DeviceCosines> make(std::int64_t elements) {
-    RIDGE_TRY(arrays, DeviceArrays::make(DType::f32, elements, 3, 1, 1));
-    return DeviceCosines{.arrays = std::move(arrays), .element_count = elements};
-  }
-  std::int64_t elements() const { return element_count; }
-  Result<double> time_steps(const std::vector<CosineStep>& steps) const {
-    RIDGE_TRY(recorded, arrays.record(std::max(1, min_launches / static_cast<int>(steps.size())), [&]() -> Status {
-      for (const CosineStep& step : steps) RIDGE_TRY_STATUS(arrays.launch_kernel(step.kernel, step.from, step.to));
-      return Done{};
-    }));
-    return arrays.time(recorded);
-  }
-  Status poison_result() const { return arrays.poison(1); }
-
-  DeviceArrays arrays;
-  std::int64_t element_count = 0;
-};
 
 Result<Interval> predict_repeats(const Machine& machine, std::int64_t elements, int repeats) {
   RIDGE_TRY(program, parse(fmt::format("x: f32[N]   y: f32[N] = repeat({}, cos, x)", repeats)));
@@ -91,21 +46,20 @@ Result<std::vector<Competitor>> make_competitors(const Machine& machine, std::in
                                  {.name = "per repeat", .flops = flops, .bytes = bytes * r, .predicted_s = unfused}};
 }
 
-template <class Cosines>
-Result<ComparisonRow> compare_repeat_count(const Cosines& cosines, const Machine& machine, int repeats, int rounds) {
+template <class Arrays>
+Result<ComparisonRow> compare_repeat_count(const Arrays& arrays, const Machine& machine, int repeats, int rounds) {
   ComparisonRow row;
   row.labels["repeats"] = repeats;
-  RIDGE_TRY(competitors, make_competitors(machine, cosines.elements(), repeats));
+  RIDGE_TRY(competitors, make_competitors(machine, arrays.elements(), repeats));
   row.competitors = std::move(competitors);
-  const auto time_call = [&](std::size_t i) { return cosines.time_steps(list_steps(i == 0, repeats)); };
+  const auto time_call = [&](std::size_t i) { return arrays.time_steps(list_steps(i == 0, repeats)); };
   const auto check = [&](std::size_t i) -> Result<double> {
-    RIDGE_TRY_STATUS(cosines.poison_result());
+    RIDGE_TRY_STATUS(arrays.poison(1));
     RIDGE_TRY_STATUS(time_call(i));  // the first run also warms up
-    return check_kernel(cosine_kernel(repeats),
-                        {.elements = cosines.elements(),
-                         .interval = checked_samples,
-                         .min_scale = min_scale,
-                         .read_values = [&](auto... at) { return cosines.arrays.read_values(at...); }});
+    return check_kernel(cosine_kernel(repeats), {.elements = arrays.elements(),
+                                                 .interval = checked_samples,
+                                                 .min_scale = min_scale,
+                                                 .read_values = [&](auto... at) { return arrays.read_values(at...); }});
   };
   const auto check_all = [&]() -> Status {
     for (std::size_t i = 0; i < row.competitors.size(); ++i) {
@@ -121,16 +75,16 @@ Result<ComparisonRow> compare_repeat_count(const Cosines& cosines, const Machine
   return row;
 }
 
-template <class Cosines> Status compare_all_repeats(Comparison& out, const Cosines& cosines, const Machine& machine,
-                                                    int max_repeats, const BenchOptions& options) {
-  out.settings["elements"] = cosines.elements();
+template <class Arrays> Status compare_all_repeats(Comparison& out, const Arrays& arrays, const Machine& machine,
+                                                   int max_repeats, const BenchOptions& options) {
+  out.settings["elements"] = arrays.elements();
   out.notes.push_back(fmt::format("a cosine (1 FLOP) of {} f32 elements, as one kernel and as one per repeat, {}",
-                                  group_digits(cosines.elements()), out.settings["kernels"].get<std::string>()));
+                                  group_digits(arrays.elements()), out.settings["kernels"].get<std::string>()));
   std::vector<int> all;
   for (int repeats = 1; repeats <= (options.max_repeats > 0 ? options.max_repeats : max_repeats); repeats *= 2)
     all.push_back(repeats);
   return time_rows(out, all, options,
-                   [&](int repeats) { return compare_repeat_count(cosines, machine, repeats, out.rounds); });
+                   [&](int repeats) { return compare_repeat_count(arrays, machine, repeats, out.rounds); });
 }
 
 // Adds the machine of the prediction. The origin of its rates is "guessed" if it was not measured.
@@ -151,8 +105,9 @@ Status compare_on_device(Comparison& out, const BenchOptions& options) {
   out.settings["kernels"] = "sm_90a";
   add_machine(out, machine);
   if (const auto note = device::interpreter_note()) out.notes.push_back("note: " + *note);
-  RIDGE_TRY(cosines, DeviceCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 28));
-  const Status timed = compare_all_repeats(out, cosines, machine, 1024, options);
+  const std::int64_t elements = options.elements > 0 ? options.elements : std::int64_t{1} << 28;
+  RIDGE_TRY(arrays, DeviceArrays::make(DType::f32, elements, 3, 1, 1));
+  const Status timed = compare_all_repeats(out, arrays, machine, 1024, options);
   out.clocks_after = read_device_clocks();
   return timed;
 }
@@ -163,9 +118,9 @@ Status compare_on_cpu(Comparison& out, const BenchOptions& options) {
   RIDGE_TRY(found, find_machine("cpu"));
   const Machine machine = limit_to_threads(std::move(found), options.threads);
   add_machine(out, machine);
-  RIDGE_TRY(cosines,
-            CpuCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 24, options.threads));
-  return compare_all_repeats(out, cosines, machine, 256, options);
+  const std::int64_t elements = options.elements > 0 ? options.elements : std::int64_t{1} << 24;
+  RIDGE_TRY(arrays, CpuArrays::make(DType::f32, {elements, elements, elements}, 1, options.threads, 1024));
+  return compare_all_repeats(out, arrays, machine, 256, options);
 }
 
 }  // namespace

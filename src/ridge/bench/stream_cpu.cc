@@ -58,12 +58,8 @@ ops::RoofKernel arithmetic_kernel(const VectorKernel& kernel) {
 // Times a kernel, parts of it and the stream, by the slowest thread; `each` is the number of elements per thread.
 class StreamTimer {
  public:
-  StreamTimer(const VectorKernel& kernel, const CpuArrays& arrays, std::int64_t elements)
-      : kernel_(kernel), arrays_(arrays), result_(kernel.array_count() - 1) {
-    const std::int64_t granularity = std::max<std::int64_t>(kernel.columns, 1024);
-    each_ = elements / arrays.threads() / granularity * granularity;
-  }
-  std::int64_t elements() const { return each_ * arrays_.threads(); }
+  StreamTimer(const VectorKernel& kernel, const CpuArrays& arrays)
+      : kernel_(kernel), arrays_(arrays), result_(kernel.array_count() - 1), each_(arrays.elements_per_thread()) {}
 
   double time_kernel() const { return time_kernel(each_, 1); }
   double time_stream() const {
@@ -107,7 +103,7 @@ class StreamTimer {
   }
 
   double time_kernel(std::int64_t each, int calls) const {
-    if (!is_compiled(kernel_)) return arrays_.time_kernel(kernel_, each, calls, 0, result_);
+    if (!is_compiled(kernel_)) return arrays_.time_kernel({kernel_, 0, result_}, each, calls);
     return time_slowest_thread(arrays_.threads(), calls, [&](int worker) {
       const std::int64_t from = each * worker;
       ops::run_compiled_chain({arithmetic_kernel(kernel_), kernel_.dtype, each, arrays_.address(0, from),
@@ -136,7 +132,7 @@ class StreamTimer {
   const VectorKernel& kernel_;
   const CpuArrays& arrays_;
   std::size_t result_;
-  std::int64_t each_ = 0;
+  std::int64_t each_;
 };
 
 // Appends the samples of one round in the caches and returns the fraction of the roof there.
@@ -155,18 +151,19 @@ Result<ComparisonRow> compare_kernel(const VectorKernel& kernel, std::size_t arr
   const auto count = static_cast<std::int64_t>(array_bytes) * 8 / dtype_bits(kernel.dtype);
   std::vector<std::int64_t> counts(kernel.array_count(), count);
   if (kernel.has_weight) counts[1] = kernel.columns;
-  RIDGE_TRY(arrays, CpuArrays::make(kernel.dtype, counts, counts.size() - 1, options.threads));
-  const StreamTimer timer(kernel, arrays, count);
+  RIDGE_TRY(arrays, CpuArrays::make(kernel.dtype, counts, counts.size() - 1, options.threads,
+                                    std::max<std::int64_t>(kernel.columns, 1024)));
+  const StreamTimer timer(kernel, arrays);
   const auto check_result = [&] {
     timer.time_kernel();
-    return check_kernel(kernel, {.elements = timer.elements(),
+    return check_kernel(kernel, {.elements = arrays.elements(),
                                  .intervals = std::max(3, options.threads),
                                  .read_values = [&](auto... at) { return arrays.read_values(at...); }});
   };
   RIDGE_TRY(error_before, check_result());
   ComparisonRow row{
       .labels = {{"kernel", kernel.name}, {"dtype", dtype_name(kernel.dtype)}, {"columns", kernel.columns}}};
-  const double bytes = kernel.traffic_bytes(timer.elements());
+  const double bytes = kernel.traffic_bytes(arrays.elements());
   for (const char* name : {"ridge", "stream", "cached", "in L1", "arithmetic", "moves"})
     row.competitors.push_back({.name = name, .bytes = bytes, .is_supported = row.competitors.size() < 2});
   std::vector<double> in_cache;
@@ -178,7 +175,7 @@ Result<ComparisonRow> compare_kernel(const VectorKernel& kernel, std::size_t arr
     RIDGE_TRY_STATUS(time_round(row.competitors, static_cast<std::size_t>(round), time_call));
   }
   for (Competitor& competitor : row.competitors) competitor.is_supported = true;
-  arrays.poison(kernel.array_count() - 1);
+  RIDGE_TRY_STATUS(arrays.poison(kernel.array_count() - 1));
   RIDGE_TRY(error_after, check_result());
   set_ratio(row, 1);
   const auto median = [&](std::size_t i) { return row.competitors[i].time().median; };

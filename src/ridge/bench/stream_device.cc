@@ -37,21 +37,21 @@ Result<ComparisonRow> compare_kernel(const VectorKernel& kernel, std::int64_t el
   RIDGE_TRY(arrays, DeviceArrays::make(kernel.dtype, elements, kernel.array_count(),
                                        static_cast<std::size_t>(kernel.arrays_read()), 0));
   const double bytes = kernel.traffic_bytes(elements);
-  const std::size_t result = kernel.array_count() - 1;
+  const KernelStep step{kernel, 0, kernel.array_count() - 1};
   const auto check_result = [&]() -> Result<double> {
-    RIDGE_TRY_STATUS(arrays.launch_kernel(kernel, 0, result));
+    RIDGE_TRY_STATUS(arrays.launch_kernel(step));
     return check_kernel(kernel,
                         {.elements = elements, .read_values = [&](auto... at) { return arrays.read_values(at...); }});
   };
   RIDGE_TRY(error_before, check_result());
-  RIDGE_TRY(ours, arrays.record(launches_per_replay, [&] { return arrays.launch_kernel(kernel, 0, result); }));
+  RIDGE_TRY(ours, record_work(arrays.queue(), launches_per_replay, [&](auto) { return arrays.launch_kernel(step); }));
   // A copy reads and writes, so half as many bytes make the same traffic.
-  RIDGE_TRY(copy, arrays.record(launches_per_replay,
-                                [&] { return arrays.launch_copy(static_cast<std::int64_t>(bytes) / 2); }));
+  const auto copied = static_cast<std::int64_t>(bytes) / 2;
+  RIDGE_TRY(copy, record_work(arrays.queue(), launches_per_replay, [&](auto) { return arrays.launch_copy(copied); }));
   ComparisonRow row{
       .labels = {{"kernel", kernel.name}, {"dtype", dtype_name(kernel.dtype)}, {"columns", kernel.columns}}};
   row.competitors = {{.name = "ridge", .bytes = bytes}, {.name = "copy", .bytes = bytes}};
-  const auto time_call = [&](std::size_t i) { return arrays.time(i == 0 ? ours : copy); };
+  const auto time_call = [&](std::size_t i) { return time_work(arrays.queue(), i == 0 ? ours : copy); };
   RIDGE_TRY_STATUS(warm_up(row.competitors, 0, time_call));
   RIDGE_TRY_STATUS(time_in_turns(row.competitors, rounds, time_call));
   RIDGE_TRY(error_after, check_result());

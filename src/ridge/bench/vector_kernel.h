@@ -34,6 +34,12 @@ struct VectorKernel {
   ops::RowProblem row_problem(std::int64_t elements) const;
 };
 
+// Call of a kernel that reads array `from` and writes array `to`.
+struct KernelStep {
+  VectorKernel kernel;
+  std::size_t from, to;
+};
+
 VectorKernel cosine_kernel(int repeats);  // cos applied to f32 this many times
 
 // Returns the kernels of this name, all if it is empty, or an error that lists the names.
