@@ -21,7 +21,7 @@ function makeDot(state, k, measured) {
 function usedPeaks(kernels) {
   const out = [];
   for (const {peak} of kernels)
-    if (peak && !out.some((p) => p.unit === peak.unit && p.dtype === peak.dtype)) out.push(peak);
+    if (peak && !out.some((p) => p.name === peak.name)) out.push(peak);
   return out;
 }
 
@@ -47,11 +47,11 @@ function axisDecades(d) {
 
 // `measured`: {median, ...} of each kernel of a run at these sizes, or null.
 function describe(state, measured = null) {
-  const {context, sizes} = state, {program, machine, network} = context;
-  const shown = program.order.filter((name) => program.sizes.some((s) => s.name === name));
+  const {context, sizes} = state, {program, machine, link} = context;
+  const shown = program.order.filter((name) => program.values.some((s) => s.name === name));
   let subtitle = `on ${machine.title || machine.name}`;
   for (const name of shown)
-    if (subtitle.length < 90) subtitle += `, ${name} = ${sizes.integers[program.sizes.findIndex((s) => s.name === name)]}`;
+    if (subtitle.length < 90) subtitle += `, ${name} = ${sizes.integers[program.values.findIndex((s) => s.name === name)]}`;
   const out = {title: shortened(program.title, 90), subtitle, bandwidth: context.bandwidth, dots: [], not_drawn: []};
   state.kernels.forEach((k, i) => {
     const dot = makeDot(state, k, measured ? measured[i] : null);
@@ -62,13 +62,13 @@ function describe(state, measured = null) {
   out.measured = measured !== null;
   out.bandwidth_name = `${engineering(context.bandwidth, 'B/s')} ${context.level}`;
   out.peaks = usedPeaks(state.kernels).map((p) => ({
-    rate: p.rate, name: `${engineering(p.rate, isIntegerType(p.dtype) ? 'OP/s' : 'FLOP/s')} ${p.unit} ${p.dtype}`,
+    rate: p.rate, name: `${engineering(p.rate, p.name.includes(' int') ? 'OP/s' : 'FLOP/s')} ${p.name}`,
   }));
   out.slopes = [];
   if (program.roofs)
     for (const [name, rate] of machine.memory.slice(1))
       if (rate) out.slopes.push({rate, name: `${engineering(rate, 'B/s')} ${name}`});
-  if (out.sent) out.slopes.push({rate: network.rate, name: `${engineering(network.rate, 'B/s')} ${network.name}, sent`});
+  if (out.sent) out.slopes.push({rate: link.rate, name: `${engineering(link.rate, 'B/s')} ${link.name}, sent`});
   return Object.assign(out, axisDecades(out));
 }
 

@@ -28,8 +28,8 @@ std::string_view find_embedded_file(std::string_view name) {
 }
 
 std::string join_scripts() {
-  static constexpr std::array order{"formulas", "bounds", "thresholds", "numbers", "description",
-                                    "answer",   "saved",  "picture",    "table",   "page"};
+  static constexpr std::array order{"program", "search",  "numbers", "description", "answer",
+                                    "saved",   "picture", "table",   "page"};
   std::string out;
   for (const char* const name : order) out += find_embedded_file(name);
   return out;

@@ -29,9 +29,9 @@ class RidgePage {
     this.runs = this.program.measured ? [runFromPage(this.program)] : [];
     this.sort = {key: 'share', down: true};
     this.contexts = new Map();
-    this.values = this.program.sizes.map((s) => (s.follows || s.part || s.mask ? null : s.value ?? 1024n));
-    this.defaulted = this.program.sizes.filter((s) => !s.follows && !s.part && !s.mask && s.value === null).map((s) => s.name);
-    const asked = this.program.sizes.findIndex((s, i) => this.values[i] !== null && s.name === this.program.asked[0]);
+    this.values = this.program.values.map((s) => (s.free ? s.value ?? 1024n : null));
+    this.defaulted = this.program.values.filter((s) => s.free && s.value === null).map((s) => s.name);
+    const asked = this.program.values.findIndex((s, i) => this.values[i] !== null && s.name === this.program.asked[0]);
     this.sizeIndex = asked >= 0 ? asked : freeSizes(this.program)[0] ?? -1;
     this.readAddress();
     this.buildControls();
@@ -57,9 +57,9 @@ class RidgePage {
   // Returns the free sizes of a program; sizes with the same name have the same value in all programs.
   valuesFor(program) {
     if (program === this.program) return this.values;
-    return program.sizes.map((s) => {
-      const i = this.program.sizes.findIndex((o) => o.name === s.name);
-      if (s.follows || s.part || s.mask) return null;
+    return program.values.map((s) => {
+      const i = this.program.values.findIndex((o) => o.name === s.name);
+      if (!s.free) return null;
       return i >= 0 && this.values[i] !== null ? this.values[i] : s.value ?? 1024n;
     });
   }
@@ -68,7 +68,7 @@ class RidgePage {
 
   buildControls() {
     for (const id of ['cards', 'controls', 'limits']) element(id).hidden = false;
-    const free = freeSizes(this.program), size = (i) => escapeText(this.program.sizes[i].name);
+    const free = freeSizes(this.program), size = (i) => escapeText(this.program.values[i].name);
     const sliders = free.map((i) => `<div class="size"><label for="size${i}">${size(i)}</label>` +
       `<div class="track"><input type="range" id="slide${i}" min="0" max="${STEPS.length - 1}" step="1" data-size="${i}" aria-label="${size(i)}, slider">` +
       `<i class="mark" id="mark${i}" hidden></i></div>` +
@@ -137,14 +137,14 @@ class RidgePage {
   }
 
   reset() {
-    this.values = this.program.sizes.map((s) => (s.follows || s.part || s.mask ? null : s.value ?? 1024n));
+    this.values = this.program.values.map((s) => (s.free ? s.value ?? 1024n : null));
     this.machine = this.machines[0];
     this.redraw();
   }
 
   // Sets the sizes and the machine of a saved run.
   showRun(run) {
-    this.program.sizes.forEach((s, i) => {
+    this.program.values.forEach((s, i) => {
       if (this.values[i] !== null && run.dims[s.name] !== undefined) this.values[i] = BigInt(run.dims[s.name]);
     });
     this.machine = this.machines.find((m) => m.name === run.machine.name);
@@ -201,7 +201,7 @@ class RidgePage {
   updateMarks() {
     const {state} = this.view;
     for (const i of freeSizes(this.program)) {
-      const mark = element(`mark${i}`), from = computeThresholds(state, i).find((t) => t.value !== undefined);
+      const mark = element(`mark${i}`), from = computeThresholds(state, state.context.total, i).find((t) => t.value !== undefined);
       mark.hidden = !from;
       if (!from) continue;
       const share = nearestStep(from.value) / (STEPS.length - 1);
@@ -223,12 +223,12 @@ class RidgePage {
       const slide = element(`slide${i}`), box = element(`size${i}`);
       if (slide !== changed) slide.value = nearestStep(this.values[i]);
       if (box !== changed) box.value = String(this.values[i]);
-      slide.setAttribute('aria-valuetext', `${this.program.sizes[i].name} = ${this.values[i]}`);
+      slide.setAttribute('aria-valuetext', `${this.program.values[i].name} = ${this.values[i]}`);
     }
     element('machine').value = this.machine.name;
     element('comparison').value = this.comparison ? this.comparison.machine?.name ?? `#${this.programs.indexOf(this.comparison.program)}` : '';
     if (element('dim')) element('dim').value = String(this.sizeIndex);
-    const follows = this.program.sizes.map((s, i) => (s.follows ? `${s.name} = ${s.formula} = ${grouped(state.sizes.integers[i])}` : '')).filter(Boolean);
+    const follows = this.program.values.map((s, i) => (s.formula ? `${s.name} = ${s.formula} = ${grouped(state.sizes.integers[i])}` : '')).filter(Boolean);
     if (this.defaulted.length > 0) follows.push(`no value was given for ${this.defaulted.join(', ')}: the sliders start at 1024`);
     if (this.program.split) follows.push(`one of ${this.program.split.chips} chips, ${this.program.split.dim} split`);
     element('follows').textContent = follows.join('; ');
@@ -269,7 +269,7 @@ class RidgePage {
   updateRuns() {
     const {measured, state} = this.view;
     element('runs').innerHTML = this.runs.map((run, i) => {
-      const shown = measurementsOf(run, state) !== null, sizes = Object.entries(run.dims).filter(([name]) => this.program.sizes.some((s, k) => s.name === name && this.values[k] !== null)).map(([name, value]) => `${name} = ${value}`).join(', ');
+      const shown = measurementsOf(run, state) !== null, sizes = Object.entries(run.dims).filter(([name]) => this.program.values.some((s, k) => s.name === name && this.values[k] !== null)).map(([name, value]) => `${name} = ${value}`).join(', ');
       return `<button type="button" data-run="${i}" aria-pressed="${shown}">${escapeText(run.called)}: ${escapeText(run.machine.name)}${sizes ? `, ${escapeText(sizes)}` : ''}</button>`;
     }).join('');
     const elsewhere = this.runs.length > 0 && !measured;
@@ -327,7 +327,7 @@ class RidgePage {
 
   readAddress() {
     for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
-      const i = this.program.sizes.findIndex((s) => s.name === key);
+      const i = this.program.values.findIndex((s) => s.name === key);
       if (i >= 0 && this.values[i] !== null && /^[1-9]\d{0,14}$/.test(value)) this.values[i] = BigInt(value);
       const machine = this.machines.find((m) => m.name === value);
       if (key === 'on' && machine) this.machine = machine;
@@ -340,7 +340,7 @@ class RidgePage {
     this.writing = setTimeout(() => {
       const out = new URLSearchParams();
       for (const i of freeSizes(this.program))
-        if (this.values[i] !== (this.program.sizes[i].value ?? 1024n)) out.set(this.program.sizes[i].name, String(this.values[i]));
+        if (this.values[i] !== (this.program.values[i].value ?? 1024n)) out.set(this.program.values[i].name, String(this.values[i]));
       if (this.machine !== this.machines[0]) out.set('on', this.machine.name);
       if (this.comparison?.machine && this.programs.length === 1) out.set('beside', this.comparison.machine.name);
       try {

@@ -3,7 +3,7 @@
 function parseMachine(m) {
   return {
     name: m.name, title: m.title,
-    peaks: (m.peaks ?? []).map((p) => [p.unit, p.dtype, p.flops_per_s ?? p.ops_per_s]),
+    peaks: Object.fromEntries((m.peaks ?? []).map((p) => [`${p.unit} ${p.dtype}`, p.flops_per_s ?? p.ops_per_s])),
     memory: (m.memory ?? []).map((l) => [l.name, l.bytes_per_s ?? null, l.capacity_bytes ?? null]),
     launch: m.numbers?.launch_s?.value ?? m.numbers?.launch_s ?? 0,
   };
@@ -32,7 +32,7 @@ function runFromPage(program) {
   const {measured, machine} = program;
   return {
     called: `run of ${measured.day || 'this program'}`, machine, total: measured.total,
-    dims: Object.fromEntries(freeSizes(program).map((i) => [program.sizes[i].name, Number(program.sizes[i].value)])),
+    dims: Object.fromEntries(freeSizes(program).map((i) => [program.values[i].name, Number(program.values[i].value)])),
     ops: measured.ops.map((op, i) => ({name: program.kernels[i].name, ...op})),
   };
 }
@@ -41,7 +41,7 @@ function runFromPage(program) {
 function measurementsOf(run, state) {
   const {program, machine} = state.context;
   if (run.machine.name !== machine.name || run.ops.length !== program.kernels.length) return null;
-  const same = program.sizes.every((s, i) => run.dims[s.name] === undefined || BigInt(run.dims[s.name]) === state.sizes.integers[i]);
+  const same = program.values.every((s, i) => run.dims[s.name] === undefined || BigInt(run.dims[s.name]) === state.sizes.integers[i]);
   if (!same || run.ops.some((op, i) => op.name !== program.kernels[i].name)) return null;
   return run.ops;
 }

@@ -3,20 +3,15 @@
 const limiterCell = (k) => k.limiter ?? '–';
 const orDash = (value, text) => (value === null || value === undefined ? '–' : text(value));
 
-function workUnit(state, k) {
-  const {program} = state.context, of = k.kernel ? k.kernel.statements : program.statements.map((_, i) => i);
-  return of.every((s) => isIntegerType(program.statements[s].dtype)) ? 'OP' : 'FLOP';
-}
-
 // Columns {title, wide: hidden on narrow screens, words: left-aligned text, sort: sort key, cell: shown text}.
 function makeColumns(view) {
-  const {state, second, measured, sizeIndex} = view, name = sizeIndex < 0 ? '' : state.context.program.sizes[sizeIndex].name;
+  const {state, second, measured, sizeIndex} = view, name = sizeIndex < 0 ? '' : state.context.program.values[sizeIndex].name;
   const more = Boolean(measured || second), bar = more ? undefined : (k) => k.share;
   const seconds = (value) => engineering(value, 's');
   const columns = [
     {key: 'op', title: 'op', words: true, sort: (k) => k.called, cell: (k) => k.called},
     {key: 'share', title: 'of time', sort: (k) => k.share ?? 0, cell: (k) => orDash(k.share, percent), bar},
-    {key: 'work', title: 'work', wide: true, sort: (k) => Number(k.flops), cell: (k) => engineering(Number(k.flops), workUnit(state, k))},
+    {key: 'work', title: 'work', wide: true, sort: (k) => Number(k.flops), cell: (k) => engineering(Number(k.flops), k.row.unit)},
     {key: 'bytes', title: 'bytes', wide: true, sort: (k) => Number(k.bytes), cell: (k) => engineering(Number(k.bytes), 'B')},
     {key: 'intensity', title: 'FLOP/B', wide: true, sort: (k) => k.intensity, cell: (k) => significant(k.intensity)},
     {key: 'limiter', title: 'limiter', words: true, wide: more, sort: limiterCell, cell: limiterCell},
@@ -40,18 +35,13 @@ function makeColumns(view) {
 }
 
 function firstThreshold(view, k) {
-  if (k.from === undefined) {
-    const {state, sizeIndex} = view;
-    const pairs = k.kernel ? roofPairsOfKernel(state.context, k) : roofPairsOfTotal(state.context);
-    const pair = pairs.find((m) => m.roofs === 'compute memory');
-    k.from = k.fused || !pair ? null : solveThresholds(state, pair, sizeIndex, cacheAt(state, sizeIndex));
-  }
-  return k.from?.[0];
+  k.from ??= k.fused ? [] : computeThresholds(view.state, k.row, view.sizeIndex);
+  return k.from[0];
 }
 
 function thresholdCell(view, k, name) {
   firstThreshold(view, k);
-  return k.from?.length ? k.from.map((t) => thresholdText(name, t)).join(', ') : '–';
+  return k.from.length ? k.from.map((t) => thresholdText(name, t)).join(', ') : '–';
 }
 
 function sortRows(rows, columns, {key, down}) {
@@ -132,9 +122,9 @@ function updateThresholds(table, state) {
   const {program} = state.context, {capacity} = state.context, several = state.kernels.length > 1;
   const titles = ['size', 'value', 'compute time exceeds memory time', ...(several ? ['every product compute-bound'] : []), 'fits up to'];
   const rows = freeSizes(program).map((sizeIndex) => {
-    const name = program.sizes[sizeIndex].name, shared = cacheAt(state, sizeIndex);
-    const every = several ? everyProductThreshold(state, sizeIndex, shared) : null, most = maxSizeThatFits(state, sizeIndex);
-    const texts = [name, grouped(state.sizes.integers[sizeIndex]), computeThresholds(state, sizeIndex).map((t) => thresholdText(name, t)).join(', ') || '–'];
+    const name = program.values[sizeIndex].name;
+    const every = several ? everyProductThreshold(state, sizeIndex) : null, most = maxSizeThatFits(state, sizeIndex);
+    const texts = [name, grouped(state.sizes.integers[sizeIndex]), computeThresholds(state, state.context.total, sizeIndex).map((t) => thresholdText(name, t)).join(', ') || '–'];
     if (several) texts.push(every ? thresholdText(name, every) : '–');
     texts.push(capacity === null ? '–' : most === null ? 'any' : grouped(most));
     return texts.map((text) => ({text, share: null, title: '', kind: ''}));
