@@ -123,6 +123,7 @@ std::string fill_page(const Page& page, bool is_interactive, const std::string& 
       {"style", std::string(find_embedded_file("style"))},
       {"subtitle", escape_xml("on " + machine_label(report.explanation.machine) + sizes_label(report.explanation))},
       {"summary", escape_xml(first_sentence(report))},
+      {"controls", is_interactive ? render_controls(page) : ""},
       {"picture", render_svg(report)},
       {"table", table_html(report_cells(report))},
       {"more", extra_sections(page, derivation)},

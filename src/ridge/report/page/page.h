@@ -34,6 +34,9 @@ inline constexpr std::size_t max_page_statements = 128;
 // counts, and the loads of each machine's links. The scripts know no rule of networks, masks or kernels.
 std::string page_data(const Page& page);
 
+// Returns the controls for sizes, machines and saved runs; the scripts show them.
+std::string render_controls(const Page& page);
+
 // The page's embedded sources: style.css, skeleton.html and the scripts.
 struct EmbeddedFile {
   std::string_view name, text;

@@ -166,14 +166,33 @@ Json link_json(const Formulas& formulas, Network network, CountTable& counts) {
   return out;
 }
 
-Json measured_json(const Report& report) {
+// Returns the report's run in the form of a saved one (saved.js).
+Json run_json(const Report& report, const Formulas& formulas) {
   const Measurement& m = *report.measured;
-  Json out{{"day", report.day}, {"ops", Json::array()}};
-  const auto one = [](const OpMeasurement& op) {
+  const auto times = [](const OpMeasurement& op) {
     return Json{{"median", op.time.median}, {"min", op.time.min}, {"max", op.time.max}, {"runs", op.time.runs}};
   };
-  for (const OpMeasurement& op : m.ops) out["ops"].push_back(one(op));
-  out["total"] = one(m.total);
+  Json out{{"called", "run of " + (report.day.empty() ? "this program" : report.day)},
+           {"dims", Json::object()},
+           {"total", times(m.total)},
+           {"ops", Json::array()}};
+  for (const SizeFormula& size : formulas.sizes)
+    if (size.value && !size.formula) out["dims"][size.name] = *size.value;
+  for (std::size_t i = 0; i < m.ops.size(); ++i) {
+    out["ops"].push_back(times(m.ops[i]));
+    out["ops"].back()["name"] = report.explanation.ops[i].work.name;
+  }
+  return out;
+}
+
+// Returns what is said below the sliders, after the derived sizes.
+Json notes_json(const Formulas& formulas, const Explanation& e) {
+  Json out = Json::array();
+  std::string unknown;
+  for (const SizeFormula& size : formulas.sizes)
+    if (!size.value && !size.formula && !size.shard && !size.mask) unknown += (unknown.empty() ? "" : ", ") + size.name;
+  if (!unknown.empty()) out.push_back(fmt::format("no value was given for {}: the sliders start at 1024", unknown));
+  if (e.split) out.push_back(fmt::format("one of {} chips, {} split", e.split->chips, e.split->dim));
   return out;
 }
 
@@ -224,7 +243,8 @@ Json subject_json(const Page& page, const PageSubject& subject) {
            {"values", values_json(sizes, formulas, e.dim_names)},
            {"statements", Json::array()},
            {"kernels", Json::array()},
-           {"live", live_changes_json(formulas, counts)}};
+           {"live", live_changes_json(formulas, counts)},
+           {"notes", notes_json(formulas, e)}};
   for (const Work& work : formulas.statements) out["statements"].push_back(statement_json(work, counts));
   for (std::size_t i = 0; i < formulas.kernels.size(); ++i) {
     const KernelFormula& kernel = formulas.kernels[i];
@@ -238,8 +258,7 @@ Json subject_json(const Page& page, const PageSubject& subject) {
     out["fused"] = row_json(formulas, formulas.fused->statements, Json::array({counts.add(formulas.fused->bytes)}));
   if (Json links = links_json(page, subject, counts); !links.is_null()) out["links"] = std::move(links);
   out["counts"] = counts.json();
-  if (e.split) out["split"] = {{"dim", e.split->dim}, {"chips", e.split->chips}};
-  if (report.measured) out["measured"] = measured_json(report);
+  if (report.measured) out["run"] = run_json(report, formulas);
   return out;
 }
 

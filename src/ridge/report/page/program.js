@@ -154,7 +154,7 @@ function predictRow(context, row, {integers, real}) {
   const timeOf = (roof) => roof.time ?? sumOf(roof.members?.map((i) => math[i]) ??
     roof.parts.map(([terms, rate]) => evaluateAsDouble(terms, real) / rate));
   const out = {
-    row, name: row.name, text: row.text, missing: row.missing, moved, math: sumKnown(math), memory: timeOf(row.memory), network: row.network && timeOf(row.network),
+    row, name: row.name, called: row.called, text: row.text, missing: row.missing, moved, math: sumKnown(math), memory: timeOf(row.memory), network: row.network && timeOf(row.network),
     sent: row.network ? sumOf(row.sent.map((s) => evaluateAsDouble(s, real))) : null, launch: row.launchSeconds,
     flops: flops.reduce((sum, f) => sum + f, 0n), bytes: evaluateRoundedUp(row.bytes.flat(), integers),
   };

@@ -27,16 +27,6 @@ function parseRun(text, file) {
   };
 }
 
-// Returns the run that the page contains from the start.
-function runFromPage(program) {
-  const {measured, machine} = program;
-  return {
-    called: `run of ${measured.day || 'this program'}`, machine, total: measured.total,
-    dims: Object.fromEntries(freeSizes(program).map((i) => [program.values[i].name, Number(program.values[i].value)])),
-    ops: measured.ops.map((op, i) => ({name: program.kernels[i].name, ...op})),
-  };
-}
-
 // Returns the measurement of each kernel, or null if the run has other sizes, another machine or other kernels.
 function measurementsOf(run, state) {
   const {program, machine} = state.context;

@@ -2,49 +2,35 @@
 // difference changes sign at most once, bisection finds where. Otherwise it is searched for as in
 // roofline/sizes/crossings.h: at sizes that grow by eight percent, then by bisection.
 
+const multiply = (a, b) => makeTerm(a.n * b.n, a.d * b.d, [...a.factors, ...b.factors]);
+
 // One size varies, the others keep their values; computed values follow.
 class Line {
   constructor({context, sizes}, index) {
-    this.program = context.program;
-    this.index = index;
-    this.integers = sizes.integers;
-    this.varies = [];
-    const depends = (terms) => terms?.some((t) => t.factors.some((f) => this.varies[f]));
-    this.program.values.forEach((v, i) => this.varies.push(i === index || v.terms.some(depends)));
-    // Values that are one product: F = 4*D, and ceil(D/4) where it is whole, because equal shards stay equal.
-    this.products = this.program.values.map((v) => {
-      const [[term] = [], ...limits] = v.terms;
-      const isOne = term && v.terms[0].length === 1 && !limits.some(Boolean);
-      return isOne && (term.d === 1n || evaluateExactly([term], this.integers).n % term.d === 0n) ? term : null;
-    });
+    Object.assign(this, {program: context.program, index, integers: sizes.integers, reduced: []});
+    for (const [i, v] of this.program.values.entries()) {
+      const varies = i === index || v.terms.some((terms) => terms?.some((t) => this.reduceTerm(t).factors.length > 0));
+      // A value that is one product is replaced: F = 4*D, and ceil(D/4) where it is whole, because equal shards stay equal.
+      const [[term, ...others] = [], ...limits] = v.terms, isProduct = term && others.length === 0 && !limits.some(Boolean);
+      const isWhole = isProduct && evaluateExactly([term], this.integers).n % term.d === 0n;
+      this.reduced.push(!varies ? makeTerm(this.integers[i], 1n, []) : isWhole ? this.reduceTerm(term) : makeTerm(1n, 1n, [i]));
+    }
   }
 
   // Returns the values at a size, or null if one is invalid.
   at(size) {
-    const given = this.integers.map((value, i) => (this.varies[i] ? null : value));
+    const given = this.integers.map((value, i) => (this.reduced[i].factors.length > 0 ? null : value));
     given[this.index] = size;
     const values = computeValues(this.program, given);
     return values.error ? null : values;
   }
 
-  // Returns the sum of the terms with all fixed values multiplied in.
+  // Returns the term with all fixed values multiplied in.
+  reduceTerm({n, d, factors}) { return factors.map((i) => this.reduced[i]).reduce(multiply, makeTerm(n, d, [])); }
+
   reduce(terms) {
     const sums = new Map();
-    for (const term of terms) {
-      let {n, d} = term;
-      const factors = [], multiply = (i) => {
-        const product = this.products[i];
-        if (!this.varies[i]) {
-          n *= this.integers[i];
-        } else if (product) {
-          n *= product.n;
-          d *= product.d;
-          product.factors.forEach(multiply);
-        } else {
-          factors.push(i);
-        }
-      };
-      term.factors.forEach(multiply);
+    for (const {n, d, factors} of terms.map((t) => this.reduceTerm(t))) {
       const key = factors.sort().join(), sum = sums.get(key);
       if (!sum) sums.set(key, {n, d, factors});
       else if (sum.d === d) sum.n += n;
@@ -136,31 +122,18 @@ function computeThresholds(state, row, index, other = 'memory') {
   return index >= 0 && compute && row[other] ? solveThresholds(state, compute, row[other], index) : [];
 }
 
-// Returns the threshold at which all of `all` hold, or null if some hold from a size and others up to a size.
-function strictestThreshold(all) {
-  let out = null;
-  for (const t of all) {
-    if (t.relation === 'never') return t;
-    if (t.relation === 'always') continue;
-    if (out && out.relation !== t.relation) return null;
-    if (!out || (t.relation === '>=' ? t.value > out.value : t.value < out.value)) out = t;
-  }
-  return out ?? all[0] ?? null;
-}
-
-// Returns from which size every product is compute-bound, or null if unknown.
+// Returns from which size every product is compute-bound; null if unknown, or if some are from a size and others up to one.
 function everyProductThreshold(state, index) {
-  const all = [];
-  for (const k of state.kernels) {
-    if (!k.peak || !k.row.product) continue;
-    for (const other of ['memory', 'network']) {
-      const found = computeThresholds(state, k.row, index, other);
-      if (found.length > 1) return null;
-      if (found.length === 0 && (k.math ?? 0) < (k[other] ?? 0)) return null;
-      all.push(...found);
-    }
+  let strictest = null;
+  const products = state.kernels.filter((k) => k.peak && k.row.product);
+  for (const [k, other] of products.flatMap((each) => [[each, 'memory'], [each, 'network']])) {
+    const found = computeThresholds(state, k.row, index, other), [t] = found, before = strictest?.value;
+    if (found.length > 1 || (found.length === 0 && (k.math ?? 0) < (k[other] ?? 0))) return null;
+    if (t?.relation === 'never') return t;
+    if (before !== undefined && t?.value !== undefined && strictest.relation !== t.relation) return null;
+    if (t && (before === undefined || (t.relation === '>=' ? t.value > before : t.value < before))) strictest = t;
   }
-  return strictestThreshold(all);
+  return strictest;
 }
 
 // Returns the largest size whose peak memory fits; null if any fits, 0n if none does.
