@@ -18,24 +18,18 @@ function significant(value, digits = 4) {
   return Number.isInteger(value) ? text.split('.')[0] : text;
 }
 
-const PREFIXES = ['p', 'n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E', 'Z'];
-
 function engineering(value, unit) {
   if (value === 0) return `0 ${unit}`;
   if (!Number.isFinite(value)) return `${value} ${unit}`;
   let power = Math.max(-4, Math.min(7, Math.floor(Math.log10(value) / 3))), shown = value / 1000 ** power;
   if (shown >= 999.95 && power < 7) shown = value / 1000 ** ++power;
   const digits = power === 0 && Number.isInteger(shown) ? 0 : shown >= 100 ? 1 : shown >= 10 ? 2 : 3;
-  return `${toFixedHalfEven(shown, digits)} ${PREFIXES[power + 4]}${unit}`;
+  return `${toFixedHalfEven(shown, digits)} ${'pnum kMGTPEZ'[power + 4].trim()}${unit}`;
 }
 
 const percent = (share) => `${toFixedHalfEven(100 * share, 1)} %`;
 const seconds = (value) => engineering(value, 's');
-
 // Returns "1 234 567".
 const grouped = (whole) => String(whole).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 
-function shortened(text, width) {
-  const characters = [...text];
-  return characters.length <= width ? text : `${characters.slice(0, width - 3).join('')}...`;
-}
+const shortened = (text, width) => ([...text].length <= width ? text : `${[...text].slice(0, width - 3).join('')}...`);

@@ -12,8 +12,8 @@ class RidgePage {
   constructor({subjects, machines}) {
     this.programs = subjects.map(parseProgram);
     const [program, second] = this.programs, asked = program.values.findIndex((v) => v.free && v.name === program.asked[0]);
-    Object.assign(this, {program, machines: [], contexts: new Map(), sort: {key: 'share', down: true}, values: []});
-    for (const machine of [...this.programs.map((p) => p.machine), ...machines]) this.addMachine(machine);
+    Object.assign(this, {program, contexts: new Map(), sort: {key: 'share', down: true}, values: []});
+    this.machines = [...this.programs.map((p) => p.machine), ...machines].filter((m, i, all) => all.findIndex((o) => o.name === m.name) === i);
     [this.machine] = this.machines;
     this.comparison = second ? (second.same ? {machine: second.machine} : {program: second}) : null;
     this.runs = program.run ? [{...program.run, machine: program.machine}] : [];
@@ -25,11 +25,6 @@ class RidgePage {
     this.addListeners();
     this.addPictureListeners();
     this.redraw();
-  }
-
-  // Returns true if no machine had this name.
-  addMachine(machine) {
-    return !this.machineNamed(machine.name) && this.machines.push(machine) > 0;
   }
 
   machineNamed(name) { return this.machines.find((m) => m.name === name); }
@@ -75,8 +70,6 @@ class RidgePage {
     });
     addEventListener('beforeprint', () => document.querySelectorAll('details').forEach((d) => { d.open = true; }));
   }
-
-  // --- updates ---
 
   redraw(changed = null) {
     const state = this.evaluate(this.program, this.machine);
@@ -150,8 +143,6 @@ class RidgePage {
     element('tip').hidden = true;
   }
 
-  // --- saved runs ---
-
   // Sets the sizes and the machine of a saved run.
   showRun(run) {
     this.program.values.forEach((v, i) => {
@@ -161,14 +152,19 @@ class RidgePage {
     this.redraw();
   }
 
+  addRun(run) {
+    this.runs.push(run);
+    if (this.machineNamed(run.machine.name)) return;
+    this.machines.push(run.machine);
+    for (const id of ['machine', 'comparison']) element(id).add(new Option(run.machine.name, run.machine.name));
+  }
+
   async readRuns(files) {
     const errors = [];
     for (const file of files) {
       const run = parseRun(await file.text(), file.name);
       if (run.error) errors.push(run.error);
-      else this.runs.push(run);
-      if (run.machine && this.addMachine(run.machine))
-        for (const id of ['machine', 'comparison']) element(id).add(new Option(run.machine.name, run.machine.name));
+      else this.addRun(run);
     }
     if (this.runs.length > 0) this.showRun(this.runs.at(-1));
     element('note').textContent = errors.join(' ');
@@ -183,8 +179,6 @@ class RidgePage {
     const elsewhere = this.runs.length > 0 && !this.view.measured;
     element('note').textContent = elsewhere ? 'No run was measured at these sizes on this machine: select a run above to show its sizes.' : '';
   }
-
-  // --- tooltip of the picture ---
 
   addPictureListeners() {
     const svg = element('roofline'), tip = element('tip');
@@ -213,8 +207,7 @@ class RidgePage {
     new ResizeObserver(() => this.picture.width !== Math.max(280, Math.round(element('picture').clientWidth)) && this.drawPicture()).observe(element('picture'));
   }
 
-  // --- address: #B=64&on=h200 restores sizes and machines ---
-
+  // Sets sizes and machines from an address such as #B=64&on=h200.
   readAddress() {
     for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
       const i = this.program.values.findIndex((v) => v.free && v.name === key), machine = this.machineNamed(value);

@@ -187,6 +187,11 @@ Json point_json(const Explanation& e, const Formulas& formulas) {
     out["fused"] = sum_json(*e.fused, formulas);
     if (!e.fused->runner_up) out["fused"].erase("runner_up");
   }
+  const auto is_product = [](const Prediction& p) { return p.work.contraction && p.peak; };
+  if (std::count_if(e.ops.begin(), e.ops.end(), is_product) >
+      1)  // With one product, the command line has no thresholds
+    for (const std::string& dim : e.dim_names)
+      if (is_free_size(formulas, dim)) out["products"][dim] = "null";
   for (const Threshold& t : e.product_thresholds)
     if (is_free_size(formulas, t.dim)) out["products"][t.dim] = relation_text(t);
   Json fits = Json::object();

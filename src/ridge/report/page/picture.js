@@ -6,10 +6,8 @@ const escapeText = (text) =>
 const rounded = (x) => x.toFixed(1);
 const pathMarkup = (kind, points) => `<path class="${kind}" d="M${points.map((p) => `${rounded(p.x)} ${rounded(p.y)}`).join('L')}"/>`;
 
-function tickText(decade) {
-  if (decade >= -3 && decade < 3) return significant(10 ** decade, 1);
-  return engineering(10 ** decade, '').replace(/\.0+ /, '').trim();
-}
+const tickText = (decade) =>
+  (decade >= -3 && decade < 3 ? significant(10 ** decade, 1) : engineering(10 ** decade, '').replace(/\.0+ /, '').trim());
 
 // Returns the boxes that a text covers: one, or small ones along a turned text.
 function textBoxes({x, y, angle = 0}, width, size) {
@@ -51,8 +49,6 @@ class Picture {
     return {text, line: `M${rounded(x)} ${plot.bottom}V${rounded(y)}`};
   }
 
-  // --- labels ---
-
   isFree(box) {
     const {left, top, right, bottom} = this.plot;
     return box.left >= left && box.right <= right && box.top >= top && box.bottom <= bottom &&
@@ -61,10 +57,10 @@ class Picture {
 
   block({x, y}, radius) { this.taken.push({left: x - radius, top: y - radius, right: x + radius, bottom: y + radius}); }
 
-  blockLine(points) {
+  blockLine(points, radius = 3) {
     for (let i = 1; i < points.length; ++i) {
       const [a, b] = points.slice(i - 1), pieces = Math.max(1, Math.trunc(Math.hypot(b.x - a.x, b.y - a.y) / 6));
-      for (let k = 0; k <= pieces; ++k) this.block({x: a.x + (b.x - a.x) * k / pieces, y: a.y + (b.y - a.y) * k / pieces}, 3);
+      for (let k = 0; k <= pieces; ++k) this.block({x: a.x + (b.x - a.x) * k / pieces, y: a.y + (b.y - a.y) * k / pieces}, radius);
     }
   }
 
@@ -85,7 +81,7 @@ class Picture {
 
   * alongPeak({y}, width) {
     for (const line of [y - 7, y + this.size + 3])
-      for (let x = this.plot.right - width - 4; x > this.plot.left; x -= 10) yield {x, y: line};
+      for (let x = this.plot.right - width - 12; x > this.plot.left; x -= 10) yield {x, y: line};
   }
 
   * alongRidge({x}, width) {
@@ -108,8 +104,6 @@ class Picture {
         yield {x, y: dot.y + 4 + (distance + 7) * Math.sin(angle), leader: distance > dot.radius + 14 ? leader : null};
       }
   }
-
-  // --- parts ---
 
   // Draws a line per decade, with numbers; only every second or third number if they would touch.
   drawGrid() {
@@ -175,13 +169,13 @@ class Picture {
     for (const {name, tip, intensity, rate, share, measured} of d.dots) {
       const x = this.x(intensity), y = this.y(rate);
       let group = out.find((o) => Math.hypot(o.x - x, o.y - y) < 3);
-      if (!group) out.push(group = {x, y, names: [], tips: [], share: null, measured: []});
+      if (!group) out.push(group = {x, y, names: [], tips: [], share: 0, measured: []});
       group.names.push(name);
       group.tips.push(tip);
-      if (share !== null) group.share = (group.share ?? 0) + share;
+      group.share += share;
       if (measured !== null) group.measured.push({x, y: this.y(measured)});
     }
-    for (const dot of out) dot.radius = dot.share === null ? 6 : 4 + 8 * Math.sqrt(Math.min(1, dot.share));
+    for (const dot of out) dot.radius = 4 + 8 * Math.sqrt(Math.min(1, dot.share));
     return out;
   }
 
@@ -190,10 +184,7 @@ class Picture {
     const marks = dots.map((dot) => {
       const tip = escapeText(dot.tips.join('\n'));
       this.block(dot, dot.radius + 1);
-      for (const m of dot.measured) {
-        this.block(m, 7);
-        this.blockLine([dot, m]);
-      }
+      dot.measured.forEach((m) => this.blockLine([dot, m], 7));
       return `<g class="dot ${kind}" tabindex="0" role="img" aria-label="${tip.replace(/\n/g, '; ')}" data-tip="${tip}">` +
         `${dot.measured.map((m) => pathMarkup('gap', [dot, m])).join('')}${circle('hit', dot, Math.max(14, dot.radius + 4))}` +
         `${circle('predicted', dot, dot.radius)}${dot.measured.map((m) => circle('measured', m, 5)).join('')}</g>`;

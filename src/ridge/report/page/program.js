@@ -13,14 +13,9 @@ function evaluateExactly(terms, integers) {
   counters.formulas += 1;
   let n = 0n, d = 1n;
   for (const term of terms) {
-    let product = term.n;
-    for (const i of term.factors) product *= integers[i];
-    if (term.d === d) {
-      n += product;
-    } else {
-      n = n * term.d + product * d;
-      d *= term.d;
-    }
+    const product = term.factors.reduce((x, i) => x * integers[i], term.n);
+    n = term.d === d ? n + product : n * term.d + product * d;
+    if (term.d !== d) d *= term.d;
   }
   return {n, d};
 }
@@ -33,22 +28,10 @@ function evaluateRoundedUp(terms, integers) {
 
 function evaluateAsDouble(terms, real) {
   counters.formulas += 1;
-  let sum = 0;
-  for (const t of terms) {
-    let term = t.real;
-    for (const i of t.factors) term *= real[i];
-    sum += term;
-  }
-  return sum;
+  return terms.reduce((sum, t) => sum + t.factors.reduce((x, i) => x * real[i], t.real), 0);
 }
 
 const sumOf = (all) => all.reduce((sum, x) => sum + x, 0);
-
-// Returns the sum of what is known, or null if nothing is.
-function sumKnown(all) {
-  const known = all.filter((x) => x !== null);
-  return known.length > 0 ? sumOf(known) : null;
-}
 
 // --- values ---
 
@@ -94,12 +77,9 @@ function divideByRate(terms, rate) {
   return terms.map((t) => makeTerm(t.n * d, t.d * BigInt(n), t.factors));
 }
 
-// A roof of a row: its time is the sum of counts over rates. `seconds` is that sum as one polynomial.
-class Roof {
-  constructor(name, parts, fields = {}) {
-    Object.assign(this, {name, parts}, fields);
-  }
-  get seconds() { return this.terms ??= this.parts.flatMap(([terms, rate]) => divideByRate(terms, rate)); }
+// Returns a roof of a row: its time is the sum of counts over rates. `seconds` is that sum as one polynomial.
+function makeRoof(name, parts, fields = {}) {
+  return {name, parts, ...fields, seconds: parts.flatMap(([terms, rate]) => divideByRate(terms, rate))};
 }
 
 // Returns a row with the counts and rates of its roofs on a machine.
@@ -111,17 +91,16 @@ function prepareRow(context, row, launches) {
   });
   const makeCompute = (unit) => {
     const members = unit.map((s) => row.statements.indexOf(s)).filter((i) => statements[i].rate);
-    return new Roof('compute', members.map((i) => [statements[i].flops, statements[i].rate]), {members});
+    return makeRoof('compute', members.map((i) => [statements[i].flops, statements[i].rate]), {members});
   };
   const sending = link ? row.statements.filter((s) => link.load[s] !== null) : [], launchSeconds = sumOf(Array(launches).fill(launch));
-  const missing = statements.filter((s) => !s.known).map((s) => `${s.name} peak of ${machine.name}`);
   return {
     ...row, statements, bytes: row.bytes.map(count), sent: sending.map((s) => count(link.sent[s])), launchSeconds,
     compute: row.compute.map(makeCompute).filter((roof) => roof.parts.length > 0),
-    memory: new Roof('memory', row.bytes.map((i) => [count(i), bandwidth])),
-    network: sending.length > 0 ? new Roof('network', sending.map((s) => [count(link.load[s]), link.rate])) : null,
-    overhead: launch > 0 ? new Roof('overhead', [[toTerms([1, [1]]), 1 / launchSeconds]], {time: launchSeconds}) : null,
-    missing: [...new Set(missing)].join(', '),
+    memory: makeRoof('memory', row.bytes.map((i) => [count(i), bandwidth])),
+    network: sending.length > 0 ? makeRoof('network', sending.map((s) => [count(link.load[s]), link.rate])) : null,
+    overhead: launch > 0 ? makeRoof('overhead', [[toTerms([1, [1]]), 1 / launchSeconds]], {time: launchSeconds}) : null,
+    missing: [...new Set(statements.filter((s) => !s.known).map((s) => `${s.name} peak of ${machine.name}`))].join(', '),
   };
 }
 
@@ -150,13 +129,14 @@ function compareRoofs(a, b, integers) {
 // Predicts a row: the longest roof is the lower bound.
 function predictRow(context, row, {integers, real}) {
   const flops = row.statements.map((s) => evaluateRoundedUp(s.flops, integers)), moved = sumOf(row.bytes.map((b) => evaluateAsDouble(b, real)));
-  const math = row.statements.map((s, i) => (s.rate ? Number(flops[i]) / s.rate : s.known ? 0 : null));
+  const math = row.statements.map((s, i) => (s.rate ? Number(flops[i]) / s.rate : 0));
   const timeOf = (roof) => roof.time ?? sumOf(roof.members?.map((i) => math[i]) ??
     roof.parts.map(([terms, rate]) => evaluateAsDouble(terms, real) / rate));
   const out = {
-    row, name: row.name, called: row.called, text: row.text, missing: row.missing, moved, math: sumKnown(math), memory: timeOf(row.memory), network: row.network && timeOf(row.network),
-    sent: row.network ? sumOf(row.sent.map((s) => evaluateAsDouble(s, real))) : null, launch: row.launchSeconds,
-    flops: flops.reduce((sum, f) => sum + f, 0n), bytes: evaluateRoundedUp(row.bytes.flat(), integers),
+    row, name: row.name, called: row.called, text: row.text, missing: row.missing, flops: flops.reduce((sum, f) => sum + f, 0n),
+    bytes: evaluateRoundedUp(row.bytes.flat(), integers), math: row.statements.some((s) => s.known) ? sumOf(math) : null,
+    memory: timeOf(row.memory), network: row.network && timeOf(row.network),
+    sent: row.network && sumOf(row.sent.map((s) => evaluateAsDouble(s, real))),
   };
   out.intensity = Number(out.flops) / moved;
   const [first] = row.statements, longest = math.indexOf(Math.max(...math));
@@ -165,10 +145,8 @@ function predictRow(context, row, {integers, real}) {
   const roofs = [...row.compute, row.memory, row.network, row.overhead].filter(Boolean).map((roof) => ({roof, time: timeOf(roof)}));
   out.lower = Math.max(...roofs.map((r) => r.time));
   out.upper = Math.max(out.lower, (out.math ?? 0) + out.memory + (out.network ?? 0));
-  const order = roofs.sort((a, b) => compareRoofs(b, a, integers)).map((r) => r.roof.name);
-  out.limiter = order[0];
-  out.runnerUp = order.find((name) => name !== order[0]) ?? null;
-  return out;
+  const [limiter, ...others] = roofs.sort((a, b) => compareRoofs(b, a, integers)).map((r) => r.roof.name);
+  return Object.assign(out, {limiter, runnerUp: others.find((name) => name !== limiter) ?? null});
 }
 
 // Returns the largest sum of the first changes of the live bytes.
@@ -181,9 +159,8 @@ function findPeak(changes, real) {
 // Predicts the program with these values of the free sizes (by index).
 function evaluate(context, given) {
   const {program} = context, sizes = computeValues(program, given);
-  const broken = findFraction(program, sizes.integers);
-  let error = context.missing ? `${context.missing} is unknown` : sizes.error;
-  if (!error && broken) error = `${broken.name} = ${broken.formula} is not a whole number`;
+  const fraction = findFraction(program, sizes.integers), isUnknown = context.missing && `${context.missing} is unknown`;
+  const error = isUnknown || sizes.error || (fraction && `${fraction.name} = ${fraction.formula} is not a whole number`);
   if (error) return {context, sizes, error};
   const kernels = context.kernels.map((row) => predictRow(context, row, sizes));
   const total = predictRow(context, context.total, sizes);

@@ -11,16 +11,16 @@ function parseMachine(m) {
 
 // Returns a run, or {error} with one sentence.
 function parseRun(text, file) {
+  const fail = (expected, found) => ({error: `${file}: expected ${expected}, found ${found}`});
   let report;
   try {
     report = JSON.parse(text);
   } catch {
-    return {error: `${file}: expected JSON of ridge run --json, found something else`};
+    return fail('JSON of ridge run --json', 'something else');
   }
-  if (!String(report?.schema).startsWith('ridge.report/'))
-    return {error: `${file}: expected the schema ridge.report, found ${report?.schema ?? 'none'}`};
+  if (!String(report?.schema).startsWith('ridge.report/')) return fail('the schema ridge.report', report?.schema ?? 'none');
   const ops = (report.ops ?? []).filter((op) => op.measured_s);
-  if (ops.length === 0) return {error: `${file}: expected measured times of ridge run --json, found only predictions`};
+  if (ops.length === 0) return fail('measured times of ridge run --json', 'only predictions');
   return {
     called: file, dims: report.dims ?? {}, machine: parseMachine(report.machine), total: report.total?.measured_s ?? null,
     ops: ops.map((op) => ({name: op.name, ...op.measured_s})),

@@ -55,7 +55,6 @@ class Line {
 const lineOf = (state, index) => state.lines[index] ??= new Line(state, index);
 
 const always = (holds) => [{relation: holds ? 'always' : 'never'}];
-
 // Returns the last size from `low` and the first up to `high` with different answers.
 function bisect(low, high, isAbove) {
   const before = isAbove(low);
@@ -76,15 +75,15 @@ function solveThresholds(state, above, below, index) {
   if (difference.every((t) => t.factors.every((f) => f === index))) {
     const signs = difference.sort((x, y) => x.factors.length - y.factors.length).map((t) => t.n > 0n);
     const changes = signs.filter((sign, i) => i > 0 && sign !== signs[i - 1]).length;
-    if (changes === 0) return always(signs[0] ?? true);
     const last = (1n << 63n) - 1n, isAbove = (x) => evaluateExactly(difference, {[index]: x}).n >= 0n;
-    if (changes === 1) return isAbove(1n) === isAbove(last) ? always(isAbove(1n)) : [bisect(1n, last, isAbove)];
+    if (changes <= 1) return isAbove(1n) === isAbove(last) ? always(isAbove(1n)) : [bisect(1n, last, isAbove)];
   }
   return searchThresholds(line, {a, b, difference});
 }
 
 function searchThresholds(line, {a, b, difference}) {
   const height = (real) => Math.log(evaluateAsDouble(a, real) / evaluateAsDouble(b, real));
+  const distance = (size) => Math.abs(height(line.at(size).real)), isPastMinimum = (size) => distance(size) <= distance(size + 1n);
   const isAbove = (size) => {
     const values = line.at(size), h = values ? height(values.real) : -1;
     return Math.abs(h) > 1e-9 ? h > 0 : evaluateExactly(difference, values.integers).n >= 0n;
@@ -93,27 +92,16 @@ function searchThresholds(line, {a, b, difference}) {
   all.forEach((sample, i) => {
     curve.push(sample);
     if (i === 0 || i + 1 === all.length || all[i + 1].size - all[i - 1].size < 3) return;
-    const distance = Math.abs(sample.height);
-    if (distance > 0.2 || distance > Math.abs(all[i - 1].height) || distance > Math.abs(all[i + 1].height)) return;
-    const size = findClosest((x) => Math.abs(height(line.at(BigInt(x)).real)), all[i - 1].size, all[i + 1].size);
-    curve.push({size, height: height(line.at(BigInt(size)).real)});
+    const [before, current, after] = all.slice(i - 1, i + 2).map((s) => Math.abs(s.height));
+    if (current > 0.2 || current > before || current > after) return;  // no minimum close to equal times
+    const {value} = bisect(BigInt(all[i - 1].size), BigInt(all[i + 1].size), isPastMinimum);
+    curve.push({size: Number(value), height: height(line.at(value).real)});
   });
   curve.sort((x, y) => x.size - y.size);
   const out = [], answers = curve.map((s) => (Math.abs(s.height) > 1e-9 ? s.height > 0 : isAbove(BigInt(s.size))));
   for (let i = 1; i < curve.length; ++i)
     if (answers[i] !== answers[i - 1]) out.push(bisect(BigInt(curve[i - 1].size), BigInt(curve[i].size), isAbove));
   return out.length > 0 || curve.length < 2 ? out : always(answers[0]);
-}
-
-// Returns the size between two at which the distance is least, if it has one minimum there.
-function findClosest(distance, low, high) {
-  while (high - low > 2) {
-    const third = Math.trunc((high - low) / 3);
-    if (low + third === low || high - third === high) break;  // doubles above 2^53 are further apart
-    if (distance(low + third) < distance(high - third)) high -= third;
-    else low += third;
-  }
-  return low + Math.trunc((high - low) / 2);
 }
 
 // Returns where a row's compute time exceeds the time of another roof.
@@ -124,14 +112,20 @@ function computeThresholds(state, row, index, other = 'memory') {
 
 // Returns from which size every product is compute-bound; null if unknown, or if some are from a size and others up to one.
 function everyProductThreshold(state, index) {
-  let strictest = null;
-  const products = state.kernels.filter((k) => k.peak && k.row.product);
-  for (const [k, other] of products.flatMap((each) => [[each, 'memory'], [each, 'network']])) {
-    const found = computeThresholds(state, k.row, index, other), [t] = found, before = strictest?.value;
-    if (found.length > 1 || (found.length === 0 && (k.math ?? 0) < (k[other] ?? 0))) return null;
-    if (t?.relation === 'never') return t;
-    if (before !== undefined && t?.value !== undefined && strictest.relation !== t.relation) return null;
-    if (t && (before === undefined || (t.relation === '>=' ? t.value > before : t.value < before))) strictest = t;
+  const all = [];
+  for (const k of state.kernels.filter(({peak, row}) => peak && row.product))
+    for (const other of ['memory', 'network']) {
+      const found = computeThresholds(state, k.row, index, other);
+      if (found.length > 1 || (found.length === 0 && (k.math ?? 0) < (k[other] ?? 0))) return null;
+      all.push(...found);
+    }
+  let strictest = all[0] ?? null;
+  for (const t of all) {
+    if (t.relation === 'never') return t;
+    if (t.relation === 'always') continue;
+    const isFirst = strictest.relation === 'always';
+    if (!isFirst && strictest.relation !== t.relation) return null;
+    if (isFirst || (t.relation === '>=' ? t.value > strictest.value : t.value < strictest.value)) strictest = t;
   }
   return strictest;
 }
@@ -139,13 +133,10 @@ function everyProductThreshold(state, index) {
 // Returns the largest size whose peak memory fits; null if any fits, 0n if none does.
 function maxSizeThatFits(state, index) {
   const {capacity, program} = state.context, line = lineOf(state, index), largest = 1n << 50n;
-  if (capacity === null) return null;
   const changes = program.live.map((change) => line.reduce(change));
-  const fits = (size) => {
-    const values = size > 0n ? line.at(size) : null;
-    return size === 0n || (values !== null && findPeak(changes, values.real) <= capacity);
-  };
-  if (fits(largest)) return null;
+  const bytesAt = (values) => (values ? findPeak(changes, values.real) : Infinity);
+  const fits = (size) => size === 0n || bytesAt(line.at(size)) <= capacity;
+  if (capacity === null || fits(largest)) return null;
   let {value} = bisect(0n, largest, fits);
   while (value > 0n && findFraction(program, line.at(value).integers)) value -= 1n;
   return value;

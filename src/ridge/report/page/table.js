@@ -5,7 +5,7 @@ function makeColumns({state, second, secondName, measured, sizeIndex}) {
   const more = Boolean(measured || second), bytes = (x) => engineering(x, 'B'), shown = (x) => x;
   const columns = [
     ['op', 'op', (k) => k.called, shown, 'words'],
-    ['share', 'of time', (k) => k.share, percent, more ? '' : 'bar'],
+    ['share', 'of time', (k) => k.share, percent, more ? '' : 'bars'],
     ['work', 'work', (k) => Number(k.flops), (x, k) => engineering(x, k.row.unit), 'wide'],
     ['bytes', 'bytes', (k) => Number(k.bytes), bytes, 'wide'],
     ['intensity', 'FLOP/B', (k) => k.intensity, (x) => significant(x), 'wide'],
@@ -31,15 +31,14 @@ function makeColumns({state, second, secondName, measured, sizeIndex}) {
 }
 
 function sortRows(rows, columns, {key, down}) {
-  const [,, value] = columns.find((c) => c[0] === key) ?? columns[1];
-  const compare = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
+  const [,, value] = columns.find((c) => c[0] === key) ?? columns[1], compare = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
   return [...rows].sort((a, b) => (down ? -1 : 1) * compare(value(a) ?? 0, value(b) ?? 0));
 }
 
 function cellMarkup(k, [, , value, text, kind = ''], i) {
   const x = value(k) ?? null, shown = escapeText(x === null ? '–' : text(x, k));
   if (i === 0) return `<th scope="row"${k.text ? ` title="${escapeText(k.text)}"` : ''}>${shown}</th>`;
-  const bar = kind === 'bar' && x !== null ? `<span class="share" aria-hidden="true"><i style="width:${(100 * Math.min(1, x)).toFixed(1)}%"></i></span>` : '';
+  const bar = kind === 'bars' && x !== null ? `<span class="share" aria-hidden="true"><i style="width:${(100 * Math.min(1, x)).toFixed(1)}%"></i></span>` : '';
   return `<td class="${kind}">${shown}${bar}</td>`;
 }
 
@@ -65,16 +64,9 @@ function showStatements(host, view) {
 // Shows one row per size: where compute time exceeds memory time, and the largest size that fits.
 function showThresholds(host, state) {
   const {program, capacity, total} = state.context, name = (i) => program.values[i].name, shown = (x) => x;
-  const everyText = (i) => {
-    const every = everyProductThreshold(state, i);
-    return every && thresholdText(name(i), every);
-  };
-  const fitsText = (i) => {
-    const most = maxSizeThatFits(state, i);
-    return capacity === null ? null : most === null ? 'any' : grouped(most);
-  };
   const columns = [['', 'size', name, shown], ['', 'value', (i) => grouped(state.sizes.integers[i]), shown],
     ['', 'compute time exceeds memory time', (i) => computeThresholds(state, total, i).map((t) => thresholdText(name(i), t)).join(', ') || null, shown],
-    ['', 'every product compute-bound', everyText, shown], ['', 'fits up to', fitsText, shown]];
+    ['', 'every product compute-bound', (i) => everyProductThreshold(state, i), (t, i) => thresholdText(name(i), t)],
+    ['', 'fits up to', (i) => (capacity === null ? null : maxSizeThatFits(state, i) ?? 'any'), grouped]];
   showTable(host, columns.filter(([, title]) => title !== 'every product compute-bound' || state.kernels.length > 1), freeSizes(program));
 }
