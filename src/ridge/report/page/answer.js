@@ -11,7 +11,6 @@ const limiterWords = {compute: 'compute-bound', memory: 'memory-bound', network:
 
 // Returns the indices of the free sizes, which have sliders.
 const freeSizes = (program) => program.values.flatMap((v, i) => (v.free ? [i] : []));
-
 const largestKernel = (state) => state.kernels.reduce((a, b) => ((b.share ?? 0) > (a.share ?? 0) ? b : a));
 
 // `measured`: {median} of a run at these sizes, or null.

@@ -96,7 +96,7 @@ class RidgePage {
     this.writeAddress();
   }
 
-  // Marks below each slider the size from which compute time exceeds memory time.
+  // Shows sizes and choices, and marks below each slider the size from which compute time exceeds memory time.
   updateControls(state, changed) {
     const {values} = this.program, notes = values.flatMap((v, i) => (v.formula ? [`${v.name} = ${v.formula} = ${grouped(state.sizes.integers[i])}`] : []));
     for (const i of freeSizes(this.program)) {
@@ -120,9 +120,10 @@ class RidgePage {
     element('summary').textContent = summaryText(state, this.sizeIndex, measuredTotal);
     const others = second ? makeCards(second, program === this.program ? this.sizeIndex : freeSizes(program)[0] ?? -1) : [];
     element('cards').innerHTML = makeCards(state, this.sizeIndex).map(({title, value, notes, share}, i) => {
-      const bar = share === undefined ? '' : `<div class="bar${share > 1 ? ' over' : ''}" role="img" aria-label="${percent(share)} of the memory"><i style="width:${Math.min(100, 100 * share).toFixed(2)}%"></i></div>`;
-      const all = second ? [...notes, `${secondName}: ${others[i].value}`] : notes;
-      return `<div class="card"><h2>${escapeText(title)}</h2><p class="value">${escapeText(value)}</p>${bar}${all.map((n) => `<p class="soft">${escapeText(n)}</p>`).join('')}</div>`;
+      const kind = share > 1 ? 'bar over' : 'bar', width = `width:${Math.min(100, 100 * share).toFixed(2)}%`;
+      const bar = share === undefined ? '' : `<div class="${kind}" role="img" aria-label="${percent(share)} of the memory"><i style="${width}"></i></div>`;
+      const soft = (second ? [...notes, `${secondName}: ${others[i].value}`] : notes).map((n) => `<p class="soft">${escapeText(n)}</p>`);
+      return `<div class="card"><h2>${escapeText(title)}</h2><p class="value">${escapeText(value)}</p>${bar}${soft.join('')}</div>`;
     }).join('');
   }
 

@@ -68,7 +68,6 @@ Json value_json(const FlatValue& value) {
   if (value.low) out["low"] = count_json(*value.low);
   if (value.high) out["high"] = count_json(*value.high);
   if (value.is_size) out["least"] = 1;
-  if (value.is_shard) out["shard"] = true;
   return out;
 }
 
@@ -89,19 +88,16 @@ Json values_json(const FlatSizes& sizes, const Formulas& formulas, const std::ve
   return out;
 }
 
-ComputeUnit unit_of(const Work& work) {
-  return work.contraction && work.math != DType::f32 ? ComputeUnit::matrix : ComputeUnit::vector;
-}
-
 std::string rate_name(ComputeUnit unit, DType dtype) {
   return fmt::format("{} {}", unit_name(unit), dtype_name(dtype));
 }
 
 // `required`: without this rate, there is no prediction.
 Json statement_json(const Work& work, CountTable& counts) {
-  const bool on_matrix = unit_of(work) == ComputeUnit::matrix;
+  const ComputeUnit unit = compute_unit_of(work);
+  const bool on_matrix = unit == ComputeUnit::matrix;
   return {{"flops", counts.add(work.flops)},
-          {"peak", rate_name(unit_of(work), on_matrix ? work.math : DType::f32)},
+          {"peak", rate_name(unit, on_matrix ? work.math : DType::f32)},
           {"required", on_matrix}};
 }
 
@@ -113,7 +109,7 @@ Json row_json(const Formulas& formulas, const std::vector<int>& statements, Json
   for (const ComputeUnit unit : {ComputeUnit::matrix, ComputeUnit::vector}) {
     std::vector<int> of_unit;
     for (const int s : statements)
-      if (unit_of(formulas.statements[static_cast<std::size_t>(s)]) == unit) of_unit.push_back(s);
+      if (compute_unit_of(formulas.statements[static_cast<std::size_t>(s)]) == unit) of_unit.push_back(s);
     if (!of_unit.empty()) out["compute"].push_back(of_unit);
   }
   for (const int s : statements) {

@@ -28,6 +28,7 @@ class Picture {
     const ends = (key, better) => better(first[key], (second ?? first)[key]);
     Object.assign(this, {
       first, width, height, small, size, plot, taken: [], labelled: new Set(), pen: document.createElement('canvas').getContext('2d'),
+      font: getComputedStyle(document.body).fontFamily,
       x_low: ends('x_low', Math.min), x_high: ends('x_high', Math.max), y_low: ends('y_low', Math.min), y_high: ends('y_high', Math.max),
     });
     const roofs = this.drawRoofs(first, 'first'), secondRoofs = second && this.drawRoofs(second, 'second');
@@ -66,7 +67,7 @@ class Picture {
 
   // Returns a text at the first of `positions(width)` at which it touches nothing, or ''.
   label(kind, text, positions) {
-    this.pen.font = `${kind === 'name' ? 600 : 400} ${this.size}px ${getComputedStyle(document.body).fontFamily}`;
+    this.pen.font = `${kind === 'name' ? 600 : 400} ${this.size}px ${this.font}`;
     const {width} = this.pen.measureText(text);
     for (const at of positions(width)) {
       const boxes = textBoxes(at, width, this.size);

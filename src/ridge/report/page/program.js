@@ -151,9 +151,8 @@ function predictRow(context, row, {integers, real}) {
 
 // Returns the largest sum of the first changes of the live bytes.
 function findPeak(changes, real) {
-  let live = 0, peak = 0;
-  for (const change of changes) peak = Math.max(peak, live += evaluateAsDouble(change, real));
-  return peak;
+  let live = 0;
+  return Math.max(...changes.map((change) => live += evaluateAsDouble(change, real)));
 }
 
 // Predicts the program with these values of the free sizes (by index).

@@ -158,7 +158,7 @@ void FlatSizes::add_derived_size(const std::string& name, const Polynomial& form
   add_value(name, {.count = compile(formula), .is_size = true});
 }
 
-constexpr std::string_view helper_prefix = "helper ";  // No dimension has a space in its name
+constexpr std::string_view helper_prefix = "helper ";  // Names of sizes do not begin so
 
 bool FlatSizes::is_helper(std::size_t index) const { return names_[index].starts_with(helper_prefix); }
 
@@ -202,8 +202,7 @@ void FlatSizes::add_mask(const IndexMask& mask) {
 
 void FlatSizes::add_shard(const DimShard& shard) {
   if (has_name(shard.dim))
-    add_value(shard.name,
-              {.count = compile(Polynomial::make_symbol(shard.dim) * Rational(1, shard.shards)), .is_shard = true});
+    add_value(shard.name, {.count = compile(Polynomial::make_symbol(shard.dim) * Rational(1, shard.shards))});
   else
     constants_[shard.name] = (constant(shard.dim) - 1) / shard.shards + 1;
 }

@@ -72,7 +72,6 @@ struct FlatValue {
   FlatCount count;
   std::optional<FlatCount> low = {}, high = {};
   bool is_size = false;                  // True for a derived size, which must be a whole number of at least 1
-  bool is_shard = false;                 // True for the largest shard of a size; all are equal if nothing is rounded
   std::optional<FlatMask> mask = {};     // Counted instead of `count`
   std::uint16_t reason = size_overflow;  // Index into `reasons` if `is_size` or `mask` has no value
 };
