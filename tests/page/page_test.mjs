@@ -21,6 +21,18 @@ function page(name, words) {
 }
 const json = (words) => JSON.parse(execFileSync(ridge, [...words, '--json'], {cwd: root, encoding: 'utf8'}));
 
+const windowed = path.join(folder, 'window.ridge');
+fs.writeFileSync(windowed, `q: bf16[S, E]  k: bf16[T, E]  v: bf16[T, E]
+s[S, T] = q * k
+p[S, T] = softmax(where((index(T) - 3 <= index(S)) * (index(S) - index(T) < 1024), s, -inf) over T)
+o: bf16[S, E] = p * v
+`);
+const reduced = path.join(folder, 'reduced.ridge');  // an all-reduce over more chips than a node has
+fs.writeFileSync(reduced, `mesh X = 32
+dims B, D = 8192, F = 28672
+x: bf16[B, D_X]  w: bf16[D_X, F]
+y: bf16[B, F] = x * w
+`);
 const decoder = ['explain', 'examples/llama_decoder.ridge', '--on', 'h100', '-d', 'B=64'];
 const mlp = ['explain', 'examples/mlp.ridge', '--on', 'h200', '-d', 'B=64'];
 const pages = {
@@ -30,6 +42,9 @@ const pages = {
   comparison: page('comparison', ['explain', 'examples/mlp.ridge', '--on', 'h100,h200', '-d', 'B=64']),
   against: page('against', ['explain', 'examples/mlp.ridge', '--on', 'h100', '--against', 'examples/llama_decoder.ridge', '-d', 'B=64']),
   causal: page('causal', ['explain', 'examples/flash_attention.ridge', '--on', 'h100']),
+  window: page('window', ['explain', windowed, '--on', 'h200', '-d', 'S=4096', 'T=4096', 'E=128']),
+  sharded: page('sharded', ['explain', 'examples/tensor_parallel.ridge', '--on', 'h100', '-d', 'X=4']),
+  nodes: page('nodes', ['explain', reduced, '--on', 'h100', '-d', 'B=64']),
   split: page('split', ['explain', 'examples/mlp.ridge', '--on', 'h100', '--split', 'F=8', '-d', 'B=64']),
   sweep: page('sweep', ['sweep', 'A[B, D] * W[D, F] -> C[B, F]', '--on', 'tpu_v5e,h100', '-d', 'D=8192', 'F=8192', 'B=1..4096:*2']),
   run: page('run', ['run', 'examples/mlp.ridge', 'B=4', 'D=256', 'F=512']),
@@ -41,6 +56,40 @@ const input = (id, value) => `(() => { const e = document.getElementById('${id}'
 const choose = (id, value) => `(() => { const e = document.getElementById('${id}'); e.value = '${value}';
   e.dispatchEvent(new Event('change', {bubbles: true})); })()`;
 const text = (id) => `document.getElementById('${id}').textContent.replace(/\u00a0/g, ' ')`;
+
+const setSize = (dim, value) => `(() => { const label = Array.from(document.querySelectorAll('.size label')).find((e) => e.textContent === '${dim}');
+  const e = document.getElementById(label.htmlFor); e.value = ${value}; e.dispatchEvent(new Event('input', {bubbles: true})); })()`;
+// Returns a table as {first cell: {title of the column: text}}.
+const table = (id) => `(() => { const text = (e) => e.textContent.replace(/[\u00a0\u202f]/g, (c) => (c === '\u00a0' ? ' ' : ''));
+  const titles = Array.from(document.querySelectorAll('#${id} thead th'), text);
+  return Object.fromEntries(Array.from(document.querySelectorAll('#${id} tbody tr, #${id} tfoot tr'), (row) =>
+    [text(row.children[0]), Object.fromEntries(Array.from(row.children, (cell, i) => [titles[i], text(cell)]))])); })()`;
+const thresholdText = (all) => all.map((t) => ({'>=': `${t.dim} ≥ ${t.value}`, '<=': `${t.dim} ≤ ${t.value}`, always: `every ${t.dim}`, never: 'never'})[t.relation]).join(', ');
+
+// Compares the page's tables with a JSON report of the command line; returns the number of texts compared.
+async function compareWithReport(where, said) {
+  const statements = await browser.run(table('table')), limits = await browser.run(table('changing')), expected = [];
+  const expect = (what, got, value) => expected.push({what, got, value});
+  const rows = [...said.ops, ...(said.ops.length > 1 ? [{...said.total, name: 'total'}] : []), ...(said.fused ? [{...said.fused, name: 'fused'}] : [])];
+  for (const op of rows) {
+    const shown = statements[op.name] ?? {}, dim = Object.keys(limits)[0], from = (op.thresholds ?? []).filter((t) => t.dim === dim && t.roofs.join() === 'compute,memory');
+    expect(`${op.name} limiter`, shown.limiter, `'${op.limiter}'`);
+    expect(`${op.name} lower`, shown.lower, `engineering(${op.time_lower_s}, 's')`);
+    expect(`${op.name} without overlap`, shown['no overlap'], `engineering(${op.time_upper_s}, 's')`);
+    expect(`${op.name} bytes`, shown.bytes, `engineering(${op.bytes}, 'B')`);
+    if (op.time_network_s !== undefined) expect(`${op.name} network`, shown.network, `engineering(${op.time_network_s}, 's')`);
+    if (from.length > 0 && op.name !== 'fused') expect(`${op.name} threshold`, shown['compute-bound for'], `'${thresholdText(from)}'`);
+  }
+  for (const [dim, shown] of Object.entries(limits)) {
+    const of = (all) => (all ?? []).filter((t) => t.dim === dim), from = of(said.total.thresholds).filter((t) => t.roofs.join() === 'compute,memory');
+    if (from.length > 0) expect(`${dim} total`, shown['compute time exceeds memory time'], `'${thresholdText(from)}'`);
+    if (of(said.products).length > 0) expect(`${dim} products`, shown['every product compute-bound'], `'${thresholdText(of(said.products))}'`);
+    if (of(said.memory.fits).length > 0) expect(`${dim} fits`, shown['fits up to'], `'${of(said.memory.fits)[0].value ?? 0}'`);
+  }
+  const texts = await browser.run(`[${expected.map((e) => e.value).join(', ')}]`);
+  expected.forEach((e, i) => assert.equal(e.got, texts[i], `${where}: ${e.what}: expected ${texts[i]}, found ${e.got}`));
+  return expected.length;
+}
 
 const browser = await Browser.open(chromium());
 const tests = {
@@ -63,6 +112,29 @@ const tests = {
     assert.ok(cards.includes(`Compute-bound forB ≥ ${from.value}`), cards);
     assert.ok(cards.includes(`Largest${said.summary.largest[0].name}, ${(100 * said.summary.largest[0].share).toFixed(1)} %`), cards);
     assert.ok(cards.includes('Fits358.4 MB of 141.0 GB'), cards);
+  },
+
+  async 'tables and cards agree with the command line for masks, shards and links at several sizes and machines'() {
+    const cases = {
+      causal: [['examples/flash_attention.ridge'], [{S: 2048, H: 16, E: 128}, {S: 777, H: 5, E: 64}, {S: 1, H: 1, E: 8192}]],
+      window: [[windowed], [{S: 4096, T: 4096, E: 128}, {S: 300, T: 20000, E: 256}, {S: 65536, T: 65536, E: 2048}]],
+      sharded: [['examples/tensor_parallel.ridge', '-d', 'X=4'], [{B: 16, T: 256, D: 1024}, {B: 8192, T: 128, D: 8192}, {B: 77, T: 4096, D: 512}]],
+      nodes: [[reduced], [{B: 64, D: 8192, F: 28672}, {B: 16384, D: 8192, F: 1024}, {B: 5, D: 100_000, F: 777}]],
+      split: [['examples/mlp.ridge', '--split', 'F=8'], [{B: 64, D: 4096, F: 14336}, {B: 100_000, D: 4096, F: 14336}, {B: 1, D: 512, F: 1000}]],
+    };
+    let compared = 0;
+    for (const [name, [words, points]] of Object.entries(cases))
+      for (const machine of ['h100', 'tpu_v5e', 'gb200']) {
+        await browser.show(pages[name]);
+        await browser.run(choose('machine', machine));
+        for (const point of points) {
+          const sizes = Object.entries(point), flag = words.includes('-d') ? [] : ['-d'];
+          const said = json(['explain', ...words, ...flag, ...sizes.map(([dim, value]) => `${dim}=${value}`), '--on', machine]);
+          for (const [dim, value] of sizes) await browser.run(setSize(dim, value));
+          compared += await compareWithReport(`${name} on ${machine} at ${JSON.stringify(point)}`, said);
+        }
+      }
+    assert.ok(compared > 1000, `${compared} texts compared`);
   },
 
   async 'one input event redraws fifteen statements with a bounded number of formulas'() {

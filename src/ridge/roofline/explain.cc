@@ -23,10 +23,9 @@ struct PeakLookup {
   std::string missing = {};
 };
 
-// f32 contractions and all other operations run on the vector unit, whose peak a machine file may lack. Work without
-// FLOPs needs no peak.
+// A machine file may lack the peak of the vector unit. Work without FLOPs needs no peak.
 Result<PeakLookup> find_peak(const Work& work, const Machine& machine) {
-  if (work.contraction && work.math != DType::f32) {
+  if (compute_unit_of(work) == ComputeUnit::matrix) {
     RIDGE_TRY(peak, machine.contraction_peak(work.math));
     return PeakLookup{*peak};
   }

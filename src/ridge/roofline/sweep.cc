@@ -20,132 +20,86 @@
 namespace ridge {
 namespace {
 
-// Sizes in the order of computation: those of the ranges, then those that depend on them. Others keep the values of
-// `fixed_sizes`.
-class SweepSizes {
- public:
-  SweepSizes(const Program& program, const std::vector<DimensionValues>& ranges, const Bindings& fixed_sizes,
-             const std::vector<MaskCount>& masks, const std::vector<DimShard>& parts)
-      : fixed_sizes_(fixed_sizes) {
-    for (const DimensionValues& range : ranges) names_.push_back(range.dim);
-    const std::set<std::string> varying = find_varying_sizes(program);
-    for (bool again = true; again;) {
-      again = false;
-      for (const Dimension& dim : program.dims) {
-        if (!varying.contains(dim.name) || has_name(dim.name)) continue;
-        const auto symbols = dim.value->symbols();
-        const auto is_available = [&](const std::string& s) { return has_name(s) || !varying.contains(s); };
-        const bool known = std::all_of(symbols.begin(), symbols.end(),
-                                       [&](const std::string& s) { return has_name(s) || fixed_sizes_.contains(s); });
-        if (!known || !std::all_of(symbols.begin(), symbols.end(), is_available)) continue;
-        derived_.push_back(flatten(*dim.value));
-        names_.push_back(dim.name);
-        again = true;
-      }
+// Returns the sizes that depend on a range, directly or indirectly.
+std::set<std::string> find_varying_sizes(const Program& program, const FlatSizes& sizes) {
+  std::set<std::string> varying;
+  for (bool again = true; again;) {
+    again = false;
+    for (const Dimension& dim : program.dims) {
+      if (!dim.value || sizes.has_name(dim.name) || varying.contains(dim.name)) continue;
+      const auto symbols = dim.value->symbols();
+      const bool moves = std::any_of(symbols.begin(), symbols.end(),
+                                     [&](const std::string& s) { return sizes.has_name(s) || varying.contains(s); });
+      if (!moves) continue;
+      varying.insert(dim.name);
+      again = true;
     }
-    for (const MaskCount& each : masks) masks_.push_back(flatten(each.mask));
-    for (const MaskCount& each : masks) names_.push_back(each.mask.symbol);
-    for (const DimShard& each : parts) {
-      if (has_name(each.dim))
-        shards_.push_back({index_of(each.dim), each.shards});
-      else
-        fixed_shards_[each.name] = (fixed_sizes_.at(each.dim) - 1) / each.shards + 1;
+  }
+  return varying;
+}
+
+// Returns the sizes in the order of computation: those of the ranges, then those that depend on them. Others keep the
+// values of `fixed_sizes`.
+FlatSizes order_sizes(const Program& program, const std::vector<DimensionValues>& ranges, const Bindings& fixed_sizes) {
+  SizeNames independent;
+  for (const DimensionValues& range : ranges) independent.push_back(range.dim);
+  FlatSizes out(std::move(independent), fixed_sizes);
+  const std::set<std::string> varying = find_varying_sizes(program, out);
+  for (bool again = true; again;) {
+    again = false;
+    for (const Dimension& dim : program.dims) {
+      if (!varying.contains(dim.name) || out.has_name(dim.name)) continue;
+      const auto symbols = dim.value->symbols();
+      const bool known = std::all_of(symbols.begin(), symbols.end(), [&](const std::string& s) {
+        return out.has_name(s) || (!varying.contains(s) && fixed_sizes.contains(s));
+      });
+      if (!known) continue;
+      out.add_derived_size(dim.name, *dim.value);
+      again = true;
     }
-    for (const DimShard& each : parts)
-      if (has_name(each.dim)) names_.push_back(each.name);
   }
-  const std::vector<FlatShard>& shards() const { return shards_; }
+  return out;
+}
 
-  const std::vector<FlatMask>& masks() const { return masks_; }
-  const SizeNames& names() const { return names_; }
-  const std::vector<FlatCount>& derived() const { return derived_; }
-
-  FlatCount flatten(Polynomial count) const {
-    for (const std::string& symbol : count.symbols())
-      if (!has_name(symbol)) count = count.substitute(symbol, Polynomial(fixed_size(symbol)));
-    return FlatCount(count, names_);
-  }
-  // Compiles a count of the program. Errors: a dimension without a value, a count beyond 2^63.
-  Result<FlatCount> compile_count(const Polynomial& count) const {
-    for (const std::string& symbol : count.symbols())
-      if (!has_name(symbol) && !fixed_sizes_.contains(symbol) && !fixed_shards_.contains(symbol))
-        return usage_error(fmt::format("dimension '{}' has no value", symbol),
-                           fmt::format("give it one or several: -d {0}=256, -d {0}=1..4096:*2", symbol));
-    if (count.is_exact()) return flatten(count);
-    return input_error(fmt::format("expected a count below 2^63, found {}", count.to_string()), "use smaller sizes");
-  }
-  int index_of(const std::string& name) const {
-    return static_cast<int>(std::find(names_.begin(), names_.end(), name) - names_.begin());
-  }
-  bool has_name(const std::string& name) const { return index_of(name) < static_cast<int>(names_.size()); }
-
- private:
-  std::int64_t fixed_size(const std::string& symbol) const {
-    const auto part = fixed_shards_.find(symbol);
-    return part == fixed_shards_.end() ? fixed_sizes_.at(symbol) : part->second;
-  }
-
-  FlatMask flatten(const IndexMask& mask) const {
-    FlatMask out{mask, fixed_sizes_, {}};
-    for (const std::string& dim : dependency_dims(mask))
-      if (has_name(dim)) out.varying.emplace_back(dim, index_of(dim));
-    return out;
-  }
-
-  // Returns the sizes that depend on a range, directly or indirectly.
-  std::set<std::string> find_varying_sizes(const Program& program) const {
-    std::set<std::string> varying;
-    for (bool again = true; again;) {
-      again = false;
-      for (const Dimension& dim : program.dims) {
-        if (!dim.value || has_name(dim.name) || varying.contains(dim.name)) continue;
-        const auto symbols = dim.value->symbols();
-        const bool moves = std::any_of(symbols.begin(), symbols.end(),
-                                       [&](const std::string& s) { return has_name(s) || varying.contains(s); });
-        if (!moves) continue;
-        varying.insert(dim.name);
-        again = true;
-      }
-    }
-    return varying;
-  }
-
-  const Bindings& fixed_sizes_;
-  SizeNames names_;
-  std::vector<FlatCount> derived_;
-  std::vector<FlatMask> masks_;
-  std::vector<FlatShard> shards_;
-  Bindings fixed_shards_;  // Shards of sizes that no range changes
-};
+// Compiles a count of the program. Errors: a dimension without a value, a count beyond 2^63.
+Result<FlatCount> compile_count(const FlatSizes& sizes, const Polynomial& count) {
+  for (const std::string& symbol : count.symbols())
+    if (!sizes.has_name(symbol) && !sizes.constants().contains(symbol))
+      return usage_error(fmt::format("dimension '{}' has no value", symbol),
+                         fmt::format("give it one or several: -d {0}=256, -d {0}=1..4096:*2", symbol));
+  if (count.is_exact()) return sizes.compile(count);
+  return input_error(fmt::format("expected a count below 2^63, found {}", count.to_string()), "use smaller sizes");
+}
 
 bool has_quotient(const Polynomial& size) {
   return std::any_of(size.terms().begin(), size.terms().end(),
                      [](const auto& term) { return term.second.denominator() != 1; });
 }
 
-// Returns the reasons that a point may be unknown for.
-std::vector<std::string> list_reasons(const Program& program, const SweepSizes& sizes, const Explanation& e) {
+// Returns the reasons that a point may be unknown for, and sets those of the computed values.
+std::vector<std::string> list_reasons(const Program& program, FlatSizes& sizes, const Explanation& e) {
   std::vector<std::string> out{"", "a count exceeds 10^38", "a size exceeds 2^63"};
-  const std::size_t end = sizes.names().size() - sizes.shards().size() - sizes.masks().size();
-  for (std::size_t i = end - sizes.derived().size(); i < end; ++i)
-    for (const Dimension& dim : program.dims)
-      if (dim.name == sizes.names()[i])
-        out.push_back(fmt::format("{} = {} is {}", dim.name, dim.value->to_string(e.dim_names),
-                                  has_quotient(*dim.value) ? "not a whole number of at least 1" : "below 1"));
-  for (const FlatMask& each : sizes.masks()) {
-    const IndexMask& mask = each.mask;
-    out.emplace_back();
-    if (mask.window) out.back() = window_mismatch_text(*mask.window);
-    if (mask.routing) out.back() = routing_mismatch_text(*mask.routing);
+  const std::size_t first = sizes.names().size() - sizes.computed().size();
+  for (std::size_t i = 0; i < sizes.computed().size(); ++i) {
+    FlatValue& value = sizes.computed()[i];
+    const auto dim = std::find_if(program.dims.begin(), program.dims.end(),
+                                  [&](const Dimension& d) { return d.name == sizes.names()[first + i]; });
+    std::string reason;
+    if (value.is_size && dim != program.dims.end())
+      reason = fmt::format("{} = {} is {}", dim->name, dim->value->to_string(e.dim_names),
+                           has_quotient(*dim->value) ? "not a whole number of at least 1" : "below 1");
+    if (value.mask && value.mask->mask.window) reason = window_mismatch_text(*value.mask->mask.window);
+    if (value.mask && value.mask->mask.routing) reason = routing_mismatch_text(*value.mask->mask.routing);
+    if (reason.empty()) continue;
+    value.reason = static_cast<std::uint16_t>(out.size());
+    out.push_back(std::move(reason));
   }
   return out;
 }
 
-Result<FlatProgram> compile_program(const SweepSizes& sizes, const Explanation& e) {
+Result<FlatProgram> compile_program(const FlatSizes& sizes, const Explanation& e) {
   FlatProgram out{.names = sizes.names(),
-                  .derived = sizes.derived(),
-                  .masks = sizes.masks(),
-                  .shards = sizes.shards(),
+                  .computed = sizes.computed(),
                   .ops = {},
                   .sum = {.flops = FlatCount({}, {}), .bytes = FlatCount({}, {}), .link_load = FlatCount({}, {})},
                   .bandwidth = *e.total.bandwidth,
@@ -153,16 +107,16 @@ Result<FlatProgram> compile_program(const SweepSizes& sizes, const Explanation& 
                   .launch_s = launch_seconds(e.machine),
                   .reasons = {}};
   for (const Prediction& p : e.ops) {
-    auto flops = sizes.compile_count(p.work.flops), bytes = sizes.compile_count(p.work.bytes()),
-         load = sizes.compile_count(p.work.link_load), sent = sizes.compile_count(p.work.bytes_sent);
+    auto flops = compile_count(sizes, p.work.flops), bytes = compile_count(sizes, p.work.bytes()),
+         load = compile_count(sizes, p.work.link_load), sent = compile_count(sizes, p.work.bytes_sent);
     for (const auto* each : {&flops, &bytes, &load, &sent})
       if (!*each) return each->error();
     out.ops.push_back(
         {*std::move(flops), *std::move(bytes), *std::move(load), *std::move(sent), p.peak ? p.peak->rate.value : 0});
   }
   const NormalizedFlops normalized = normalize_flops(e.ops);
-  auto flops = sizes.compile_count(normalized.flops), bytes = sizes.compile_count(e.total.work.bytes()),
-       load = sizes.compile_count(e.total.work.link_load);
+  auto flops = compile_count(sizes, normalized.flops), bytes = compile_count(sizes, e.total.work.bytes()),
+       load = compile_count(sizes, e.total.work.link_load);
   for (const auto* each : {&flops, &bytes, &load})
     if (!*each) return each->error();
   out.sum = {*std::move(flops), normalized.peak, *std::move(bytes), *std::move(load)};
@@ -292,9 +246,12 @@ Result<FlatProgram> compile_sweep(const Program& source, const Machine& machine,
   Bindings devices = fixed;
   if (split) devices[split_axis] = split->chips;
   use_shard_symbols(explanation, device_program, devices);
-  const SweepSizes sizes(program, ranges, fixed, explanation.masks, list_shards(device_program, devices));
+  FlatSizes sizes = order_sizes(program, ranges, fixed);
+  for (const MaskCount& each : explanation.masks) sizes.add_mask(each.mask);
+  for (const DimShard& each : list_shards(device_program, devices)) sizes.add_shard(each);
+  const std::vector<std::string> reasons = list_reasons(program, sizes, explanation);
   RIDGE_TRY(flat, compile_program(sizes, explanation));
-  flat.reasons = list_reasons(program, sizes, explanation);
+  flat.reasons = reasons;
   flat.sends = !explanation.total.work.link_load.is_zero();
   flat.missing = explanation.total.missing;
   return flat;

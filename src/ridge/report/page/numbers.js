@@ -1,53 +1,35 @@
-// Formats numbers as base/text.h does: four digits, SI prefixes, ties to the even digit.
+// Formats numbers as base/text.h does: four digits, SI prefixes, ties to the even digit. Numbers are not negative.
 
 function toFixedHalfEven(value, digits) {
-  const text = value.toFixed(digits);
-  if (Math.abs(value) >= 1e21) return text;
-  const all = Math.abs(value).toFixed(Math.min(100, digits + 60)), tail = all.slice(all.indexOf('.') + 1 + digits);
-  if (!/^50*$/.test(tail)) return text;
-  const cut = all.slice(0, digits > 0 ? all.indexOf('.') + 1 + digits : all.indexOf('.'));  // a tie: round to even
-  const even = '02468'.includes(cut[cut.length - 1]);
-  return even ? (value < 0 ? '-' : '') + cut : text;
-}
-
-function toGeneral(value, digits) {
-  const [mantissa, power] = value.toExponential(digits - 1).split('e');
-  const exponent = Number(power);
-  const stripped = (text) => (text.includes('.') ? text.replace(/\.?0+$/, '') : text);
-  if (exponent >= -4 && exponent < digits) return stripped(value.toFixed(digits - 1 - exponent));
-  const size = String(Math.abs(exponent)).padStart(2, '0');
-  return `${stripped(mantissa)}e${exponent < 0 ? '-' : '+'}${size}`;
+  const text = value.toFixed(digits), exact = value.toFixed(digits + 60), end = exact.length - 60;
+  if (!/^50*$/.test(exact.slice(end))) return text;
+  const cut = exact.slice(0, digits > 0 ? end : end - 1);  // a tie, which toFixed rounds up
+  return '02468'.includes(cut.at(-1)) ? cut : text;
 }
 
 function significant(value, digits = 4) {
   if (value === 0) return '0';
-  const size = Math.abs(value);
   if (!Number.isFinite(value)) return String(value);
-  if (!(size >= 1e-4 && size < 1e15)) return toGeneral(value, digits);
-  const before = Math.floor(Math.log10(size)) + 1;
-  const text = toFixedHalfEven(value, Math.max(0, digits - Math.max(before, 1) + (before < 1 ? 1 - before : 0)));
-  return text.includes('.') && Number.isInteger(value) ? text.slice(0, text.indexOf('.')) : text;
+  if (value < 1e-4 || value >= 1e15) {
+    const [mantissa, power] = value.toExponential(digits - 1).split('e');
+    return `${Number(mantissa)}e${power[0]}${power.slice(1).padStart(2, '0')}`;
+  }
+  const before = Math.floor(Math.log10(value)) + 1, text = toFixedHalfEven(value, Math.max(0, digits - before));
+  return Number.isInteger(value) ? text.split('.')[0] : text;
 }
-
-const PREFIXES = ['p', 'n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E', 'Z'];
 
 function engineering(value, unit) {
   if (value === 0) return `0 ${unit}`;
   if (!Number.isFinite(value)) return `${value} ${unit}`;
-  let power = Math.max(-4, Math.min(7, Math.floor(Math.log10(Math.abs(value)) / 3)));
-  let shown = value / 1000 ** power;
-  if (Math.abs(shown) >= 999.95 && power < 7) shown = value / 1000 ** ++power;
-  const whole = power === 0 && Number.isInteger(shown);
-  const before = Math.abs(shown) >= 100 ? 3 : Math.abs(shown) >= 10 ? 2 : 1;
-  return `${toFixedHalfEven(shown, whole ? 0 : 4 - before)} ${PREFIXES[power + 4]}${unit}`;
+  let power = Math.max(-4, Math.min(7, Math.floor(Math.log10(value) / 3))), shown = value / 1000 ** power;
+  if (shown >= 999.95 && power < 7) shown = value / 1000 ** ++power;
+  const digits = power === 0 && Number.isInteger(shown) ? 0 : shown >= 100 ? 1 : shown >= 10 ? 2 : 3;
+  return `${toFixedHalfEven(shown, digits)} ${'pnum kMGTPEZ'[power + 4].trim()}${unit}`;
 }
 
 const percent = (share) => `${toFixedHalfEven(100 * share, 1)} %`;
-
+const seconds = (value) => engineering(value, 's');
 // Returns "1 234 567".
 const grouped = (whole) => String(whole).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 
-function shortened(text, width) {
-  const characters = [...text];
-  return characters.length <= width ? text : `${characters.slice(0, width - 3).join('')}...`;
-}
+const shortened = (text, width) => ([...text].length <= width ? text : `${[...text].slice(0, width - 3).join('')}...`);

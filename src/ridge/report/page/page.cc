@@ -28,8 +28,8 @@ std::string_view find_embedded_file(std::string_view name) {
 }
 
 std::string join_scripts() {
-  static constexpr std::array order{"formulas", "bounds", "thresholds", "numbers", "description",
-                                    "answer",   "saved",  "picture",    "table",   "page"};
+  static constexpr std::array order{"program", "search",  "numbers", "description", "answer",
+                                    "saved",   "picture", "table",   "page"};
   std::string out;
   for (const char* const name : order) out += find_embedded_file(name);
   return out;
@@ -123,6 +123,7 @@ std::string fill_page(const Page& page, bool is_interactive, const std::string& 
       {"style", std::string(find_embedded_file("style"))},
       {"subtitle", escape_xml("on " + machine_label(report.explanation.machine) + sizes_label(report.explanation))},
       {"summary", escape_xml(first_sentence(report))},
+      {"controls", is_interactive ? render_controls(page) : ""},
       {"picture", render_svg(report)},
       {"table", table_html(report_cells(report))},
       {"more", extra_sections(page, derivation)},

@@ -30,8 +30,12 @@ std::string render_page(const Page& page);
 // For more statements the page would be too large, so it shows only the first subject's picture and table.
 inline constexpr std::size_t max_page_statements = 128;
 
-// Returns the data that the page evaluates, "ridge.page/1".
+// Returns the data that the page evaluates, "ridge.page/2": the values and counts of flat_program.h, kernels as lists
+// of counts, and the loads of each machine's links. The scripts know no rule of networks, masks or kernels.
 std::string page_data(const Page& page);
+
+// Returns the controls for sizes, machines and saved runs; the scripts show them.
+std::string render_controls(const Page& page);
 
 // The page's embedded sources: style.css, skeleton.html and the scripts.
 struct EmbeddedFile {

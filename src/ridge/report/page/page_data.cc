@@ -1,5 +1,7 @@
-// Input of the page's scripts: programs as formulas, machines as numbers, runs as medians. Polynomials are lists of
-// terms [numerator, denominator, size, ...], where sizes are indices into `sizes` (formulas.js).
+// Input of the page's scripts: a flat program per subject, machines as rates, runs as medians (page.h). A count is
+// [denominator, [coefficient, index, ...], ...], a polynomial in the values with these indices.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,10 +10,11 @@
 #include "ridge/report/json_values.h"
 #include "ridge/report/page/page.h"
 #include "ridge/report/text_parts.h"
+#include "ridge/roofline/roofs.h"
+#include "ridge/roofline/sizes/flat_program.h"
 
 namespace ridge {
 namespace {
-using SizeIndices = std::map<std::string, std::size_t>;
 
 // JavaScript numbers hold 53 bits; larger integers become strings.
 Json integer_json(std::int64_t value) {
@@ -19,132 +22,248 @@ Json integer_json(std::int64_t value) {
   return value <= exact && value >= -exact ? Json(value) : Json(std::to_string(value));
 }
 
-Json terms_json(const Polynomial& polynomial, const SizeIndices& size_indices) {
+Json count_json(const FlatCount& count) {
+  Json out = Json::array({integer_json(count.denominator())});
+  for (const FlatCount::Term& term : count.terms()) {
+    out.push_back({integer_json(term.coefficient)});
+    for (const int factor : term.factors) out.back().push_back(factor);
+  }
+  return out;
+}
+
+// Counts of a program, each listed once.
+class CountTable {
+ public:
+  explicit CountTable(const FlatSizes& sizes) : sizes_(sizes) {}
+  std::size_t add(const Polynomial& polynomial) {
+    Json count = count_json(sizes_.compile(polynomial));
+    const auto [found, is_new] = indices_.try_emplace(count.dump(), all_.size());
+    if (is_new) all_.push_back(std::move(count));
+    return found->second;
+  }
+  Json json() const { return all_; }
+
+ private:
+  const FlatSizes& sizes_;
+  Json all_ = Json::array();
+  std::map<std::string, std::size_t> indices_;
+};
+
+FlatSizes flatten_sizes(const Formulas& formulas) {
+  SizeNames independent;
+  const auto is_computed = [](const SizeFormula& size) { return size.formula || size.shard || size.mask; };
+  for (const SizeFormula& size : formulas.sizes)
+    if (!is_computed(size)) independent.push_back(size.name);
+  FlatSizes out(std::move(independent), {});
+  for (const SizeFormula& size : formulas.sizes) {
+    if (size.formula) out.add_derived_size(size.name, *size.formula);
+    if (size.mask) out.add_mask(*size.mask);
+    if (size.shard) out.add_shard(*size.shard);
+  }
+  return out;
+}
+
+Json value_json(const FlatValue& value) {
+  Json out{{"count", count_json(value.count)}};
+  if (value.low) out["low"] = count_json(*value.low);
+  if (value.high) out["high"] = count_json(*value.high);
+  if (value.is_size) out["least"] = 1;
+  return out;
+}
+
+// Returns the independent sizes with their given values, then the computed values; helpers have no name.
+Json values_json(const FlatSizes& sizes, const Formulas& formulas, const std::vector<std::string>& order) {
   Json out = Json::array();
-  for (const auto& [monomial, coefficient] : polynomial.terms()) {
-    Json term = Json::array({integer_json(coefficient.numerator()), integer_json(coefficient.denominator())});
-    for (const auto& [symbol, power] : monomial)
-      for (int i = 0; i < power; ++i) term.push_back(size_indices.at(symbol));
-    out.push_back(std::move(term));
+  const std::size_t first = sizes.names().size() - sizes.computed().size();
+  for (std::size_t i = 0; i < sizes.names().size(); ++i) {
+    Json value = i < first ? Json::object() : value_json(sizes.computed()[i - first]);
+    if (!sizes.is_helper(i)) value["name"] = sizes.names()[i];
+    for (const SizeFormula& size : formulas.sizes) {
+      if (size.name != sizes.names()[i]) continue;
+      if (size.value) value["value"] = integer_json(*size.value);
+      if (size.formula) value["formula"] = size.formula->to_string(order);
+    }
+    out.push_back(std::move(value));
   }
   return out;
 }
 
-Json size_json(const SizeFormula& size, const SizeIndices& size_indices, const std::vector<std::string>& order) {
-  Json out{{"name", size.name}};
-  if (size.value) out["value"] = integer_json(*size.value);
-  if (size.formula) {
-    out["follows"] = terms_json(*size.formula, size_indices);
-    out["formula"] = size.formula->to_string(order);
+std::string rate_name(ComputeUnit unit, DType dtype) {
+  return fmt::format("{} {}", unit_name(unit), dtype_name(dtype));
+}
+
+// `required`: without this rate, there is no prediction.
+Json statement_json(const Work& work, CountTable& counts) {
+  const ComputeUnit unit = compute_unit_of(work);
+  const bool on_matrix = unit == ComputeUnit::matrix;
+  return {{"flops", counts.add(work.flops)},
+          {"peak", rate_name(unit, on_matrix ? work.math : DType::f32)},
+          {"required", on_matrix}};
+}
+
+// Statements that run as one kernel, or all kernels in sequence. `compute` lists the statements of each unit: units run
+// concurrently, statements of one unit in sequence. `bytes` are counts that are moved in sequence.
+Json row_json(const Formulas& formulas, const std::vector<int>& statements, Json bytes) {
+  Json out{{"statements", statements}, {"bytes", std::move(bytes)}, {"compute", Json::array()}};
+  bool is_integer = true, has_product = false;
+  for (const ComputeUnit unit : {ComputeUnit::matrix, ComputeUnit::vector}) {
+    std::vector<int> of_unit;
+    for (const int s : statements)
+      if (compute_unit_of(formulas.statements[s]) == unit) of_unit.push_back(s);
+    if (!of_unit.empty()) out["compute"].push_back(of_unit);
   }
-  if (size.shard) out["part"] = {size_indices.at(size.shard->dim), size.shard->shards};
-  if (!size.mask) return out;
-  out["mask"] = {{"rows", size_indices.at(size.mask->rows)}, {"columns", size_indices.at(size.mask->columns)}};
-  if (size.mask->lower) out["mask"]["lower"] = terms_json(*size.mask->lower, size_indices);
-  if (size.mask->upper) out["mask"]["upper"] = terms_json(*size.mask->upper, size_indices);
+  for (const int s : statements) {
+    const Work& work = formulas.statements[s];
+    is_integer = is_integer && dtype_info(work.math).is_integer;
+    has_product = has_product || work.contraction;
+  }
+  out["unit"] = is_integer ? "OP" : "FLOP";
+  if (has_product) out["product"] = true;
   return out;
 }
 
-const char* collective_name(Collective collective) {
-  switch (collective) {
-    case Collective::reduce_scatter: return "reduce_scatter";
-    case Collective::all_reduce: return "all_reduce";
-    case Collective::all_to_all: return "all_to_all";
-    case Collective::permute: return "permute";
-    case Collective::all_gather: break;
+Json total_json(const Formulas& formulas, CountTable& counts) {
+  std::vector<int> statements;
+  Json bytes = Json::array();
+  for (const KernelFormula& kernel : formulas.kernels) {
+    statements.insert(statements.end(), kernel.statements.begin(), kernel.statements.end());
+    bytes.push_back(counts.add(kernel.bytes));
   }
-  return "all_gather";
-}
-
-Json statement_json(const Work& work, const SizeIndices& size_indices) {
-  Json out{{"name", work.name},
-           {"product", work.contraction},
-           {"dtype", dtype_name(work.math)},
-           {"flops", terms_json(work.flops, size_indices)}};
-  for (const Transfer& t : work.transfers)
-    out["transfers"].push_back({collective_name(t.kind), static_cast<std::int64_t>(t.mesh_axes.size()), t.devices,
-                                terms_json(t.bytes, size_indices)});
+  Json out = row_json(formulas, statements, std::move(bytes));
+  out["compute"] = Json::array({statements});
   return out;
 }
 
-Json kernel_json(const KernelFormula& kernel, const SizeIndices& size_indices) {
-  return {{"statements", kernel.statements}, {"bytes", terms_json(kernel.bytes, size_indices)}};
+// Returns the changes of the live bytes at each statement; the largest sum of the first ones is the peak.
+Json live_changes_json(const Formulas& formulas, CountTable& counts) {
+  std::vector<Polynomial> changes(formulas.statements.size() + 1);
+  for (const TensorFormula& tensor : formulas.tensors) {
+    changes[std::max(0, tensor.begin)] += tensor.bytes;
+    Polynomial& after = changes[static_cast<std::size_t>(tensor.end) + 1];
+    after = after - tensor.bytes;
+  }
+  changes.pop_back();
+  Json out = Json::array();
+  for (const Polynomial& change : changes) out.push_back(counts.add(change));
+  return out;
 }
 
-Json measured_json(const Report& report) {
+// Routes the transfers over the machine's links: per statement, the bytes that leave a chip and the bytes that take as
+// long at `rate`; null for a statement that sends nothing.
+Json link_json(const Formulas& formulas, Network network, CountTable& counts) {
+  std::vector<Work> work = formulas.statements;
+  route_transfers(work, network);
+  Json out{{"name", network.link}, {"rate", network.used_rate()}, {"sent", Json::array()}, {"load", Json::array()}};
+  for (const Work& each : work) {
+    const bool sends = !each.bytes_sent.is_zero();
+    out["sent"].push_back(sends ? Json(counts.add(each.bytes_sent)) : Json());
+    out["load"].push_back(sends ? Json(counts.add(each.link_load)) : Json());
+  }
+  return out;
+}
+
+// Returns the report's run in the form of a saved one (saved.js).
+Json run_json(const Report& report, const Formulas& formulas) {
   const Measurement& m = *report.measured;
-  Json out{{"day", report.day}, {"ops", Json::array()}};
-  const auto one = [](const OpMeasurement& op) {
+  const auto times = [](const OpMeasurement& op) {
     return Json{{"median", op.time.median}, {"min", op.time.min}, {"max", op.time.max}, {"runs", op.time.runs}};
   };
-  for (const OpMeasurement& op : m.ops) out["ops"].push_back(one(op));
-  out["total"] = one(m.total);
+  Json out{{"called", "run of " + (report.day.empty() ? "this program" : report.day)},
+           {"dims", Json::object()},
+           {"total", times(m.total)},
+           {"ops", Json::array()}};
+  for (const SizeFormula& size : formulas.sizes)
+    if (size.value && !size.formula) out["dims"][size.name] = *size.value;
+  for (std::size_t i = 0; i < m.ops.size(); ++i) {
+    out["ops"].push_back(times(m.ops[i]));
+    out["ops"].back()["name"] = report.explanation.ops[i].work.name;
+  }
+  return out;
+}
+
+// Returns what is said below the sliders, after the derived sizes.
+Json notes_json(const Formulas& formulas, const Explanation& e) {
+  Json out = Json::array();
+  std::string unknown;
+  for (const SizeFormula& size : formulas.sizes)
+    if (!size.value && !size.formula && !size.shard && !size.mask) unknown += (unknown.empty() ? "" : ", ") + size.name;
+  if (!unknown.empty()) out.push_back(fmt::format("no value was given for {}: the sliders start at 1024", unknown));
+  if (e.split) out.push_back(fmt::format("one of {} chips, {} split", e.split->chips, e.split->dim));
   return out;
 }
 
 Json machine_json(const Machine& machine) {
-  Json out{{"name", machine.name}, {"title", machine.title}, {"peaks", Json::array()}, {"memory", Json::array()}};
+  Json out{{"name", machine.name}, {"title", machine.title}, {"peaks", Json::object()}, {"memory", Json::array()}};
   const auto value = [](const std::optional<SourcedValue>& n) { return n ? Json(n->value) : Json(); };
-  for (const Peak& peak : machine.peaks)
-    out["peaks"].push_back({unit_name(peak.unit), dtype_name(peak.dtype), peak.rate.value});
+  for (const Peak& peak : machine.peaks) out["peaks"].emplace(rate_name(peak.unit, peak.dtype), peak.rate.value);
   for (const MemoryLevel& level : machine.memory)
     out["memory"].push_back({level.name, value(level.bandwidth), value(level.capacity)});
-  if (const auto launch = machine.numbers.find("launch_s"); launch != machine.numbers.end())
-    out["launch"] = launch->second.value;
-  if (machine.links.empty()) return out;
-  const Link& link = machine.links.front();
-  const bool has_count = link.topology && link.count;
-  out["link"] = {{"name", link.name},
-                 {"rate", link.bandwidth.value},
-                 {"count", has_count ? std::max<std::int64_t>(1, std::llround(link.count->value)) : 1},
-                 {"latency", link.latency ? link.latency->value : 0}};
-  if (link.topology) out["link"]["topology"] = topology_name(*link.topology);
+  if (const double launch = launch_seconds(machine); launch > 0) out["launch"] = launch;
+  return out;
+}
+
+// Returns the links of each machine that has some, or null if the program sends nothing.
+Json links_json(const Page& page, const PageSubject& subject, CountTable& counts) {
+  const Explanation& e = subject.report.explanation;
+  const auto sends = [](const Work& work) { return !work.transfers.empty(); };
+  const std::vector<Work>& statements = subject.formulas->statements;
+  if (!e.split && std::none_of(statements.begin(), statements.end(), sends)) return {};
+  std::vector<Machine> machines;
+  for (const PageSubject& each : page.subjects) machines.push_back(each.report.explanation.machine);
+  machines.insert(machines.end(), page.machines.begin(), page.machines.end());
+  Json out = Json::object();
+  for (const Machine& machine : machines) {
+    auto network = make_network(machine);
+    if (!network || out.contains(machine.name)) continue;
+    if (e.network) network->mesh = e.network->mesh;
+    out[machine.name] = link_json(*subject.formulas, *std::move(network), counts);
+  }
   return out;
 }
 
 // Longer texts are truncated, because the page shows them on one line.
 constexpr std::size_t max_title_columns = 160, max_text_columns = 300;
 
-Json subject_json(const PageSubject& subject, bool is_same_program) {
+Json subject_json(const Page& page, const PageSubject& subject) {
   const Report& report = subject.report;
   const Explanation& e = report.explanation;
   const Formulas& formulas = *subject.formulas;
-  SizeIndices size_indices;
-  for (std::size_t i = 0; i < formulas.sizes.size(); ++i) size_indices[formulas.sizes[i].name] = i;
+  const FlatSizes sizes = flatten_sizes(formulas);
+  CountTable counts(sizes);
   Json out{{"title", truncate_text(report.title, max_title_columns)},
-           {"same", is_same_program},
+           {"same", e.program_text == page.subjects.front().report.explanation.program_text},
            {"machine", machine_json(e.machine)},
            {"order", e.dim_names},
            {"asked", report.threshold_dims},
-           {"sizes", Json::array()},
            {"roofs", report.show_cache_roofs},
+           {"values", values_json(sizes, formulas, e.dim_names)},
            {"statements", Json::array()},
            {"kernels", Json::array()},
-           {"tensors", Json::array()}};
-  for (const SizeFormula& size : formulas.sizes) out["sizes"].push_back(size_json(size, size_indices, e.dim_names));
-  for (const Work& work : formulas.statements) out["statements"].push_back(statement_json(work, size_indices));
+           {"live", live_changes_json(formulas, counts)},
+           {"notes", notes_json(formulas, e)}};
+  for (const Work& work : formulas.statements) out["statements"].push_back(statement_json(work, counts));
   for (std::size_t i = 0; i < formulas.kernels.size(); ++i) {
-    out["kernels"].push_back(kernel_json(formulas.kernels[i], size_indices));
+    const KernelFormula& kernel = formulas.kernels[i];
+    out["kernels"].push_back(row_json(formulas, kernel.statements, Json::array({counts.add(kernel.bytes)})));
     out["kernels"].back()["name"] = e.ops[i].work.name;
     out["kernels"].back()["called"] = op_name(report, i);
     out["kernels"].back()["text"] = truncate_text(e.ops[i].work.text, max_text_columns);
   }
-  if (formulas.fused) out["fused"] = kernel_json(*formulas.fused, size_indices);
-  for (const TensorFormula& t : formulas.tensors)
-    out["tensors"].push_back({t.name, terms_json(t.bytes, size_indices), t.begin, t.end});
-  if (e.split) out["split"] = {{"dim", e.split->dim}, {"chips", e.split->chips}};
-  if (report.measured) out["measured"] = measured_json(report);
+  out["total"] = total_json(formulas, counts);
+  if (formulas.fused)
+    out["fused"] = row_json(formulas, formulas.fused->statements, Json::array({counts.add(formulas.fused->bytes)}));
+  if (Json links = links_json(page, subject, counts); !links.is_null()) out["links"] = std::move(links);
+  out["counts"] = counts.json();
+  if (report.measured) out["run"] = run_json(report, formulas);
   return out;
 }
 
 }  // namespace
 
 std::string page_data(const Page& page) {
-  Json out{{"schema", "ridge.page/1"}, {"subjects", Json::array()}, {"machines", Json::array()}};
-  const auto text = [](const PageSubject& subject) { return subject.report.explanation.program_text; };
+  Json out{{"schema", "ridge.page/2"}, {"subjects", Json::array()}, {"machines", Json::array()}};
   for (const PageSubject& subject : page.subjects)
-    if (subject.formulas)
-      out["subjects"].push_back(subject_json(subject, text(subject) == text(page.subjects.front())));
+    if (subject.formulas) out["subjects"].push_back(subject_json(page, subject));
   for (const Machine& machine : page.machines) out["machines"].push_back(machine_json(machine));
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -3,7 +3,7 @@
 function parseMachine(m) {
   return {
     name: m.name, title: m.title,
-    peaks: (m.peaks ?? []).map((p) => [p.unit, p.dtype, p.flops_per_s ?? p.ops_per_s]),
+    peaks: Object.fromEntries((m.peaks ?? []).map((p) => [`${p.unit} ${p.dtype}`, p.flops_per_s ?? p.ops_per_s])),
     memory: (m.memory ?? []).map((l) => [l.name, l.bytes_per_s ?? null, l.capacity_bytes ?? null]),
     launch: m.numbers?.launch_s?.value ?? m.numbers?.launch_s ?? 0,
   };
@@ -11,29 +11,19 @@ function parseMachine(m) {
 
 // Returns a run, or {error} with one sentence.
 function parseRun(text, file) {
+  const fail = (expected, found) => ({error: `${file}: expected ${expected}, found ${found}`});
   let report;
   try {
     report = JSON.parse(text);
   } catch {
-    return {error: `${file}: expected JSON of ridge run --json, found something else`};
+    return fail('JSON of ridge run --json', 'something else');
   }
-  if (!String(report?.schema).startsWith('ridge.report/'))
-    return {error: `${file}: expected the schema ridge.report, found ${report?.schema ?? 'none'}`};
+  if (!String(report?.schema).startsWith('ridge.report/')) return fail('the schema ridge.report', report?.schema ?? 'none');
   const ops = (report.ops ?? []).filter((op) => op.measured_s);
-  if (ops.length === 0) return {error: `${file}: expected measured times of ridge run --json, found only predictions`};
+  if (ops.length === 0) return fail('measured times of ridge run --json', 'only predictions');
   return {
     called: file, dims: report.dims ?? {}, machine: parseMachine(report.machine), total: report.total?.measured_s ?? null,
     ops: ops.map((op) => ({name: op.name, ...op.measured_s})),
-  };
-}
-
-// Returns the run that the page contains from the start.
-function runFromPage(program) {
-  const {measured, machine} = program;
-  return {
-    called: `run of ${measured.day || 'this program'}`, machine, total: measured.total,
-    dims: Object.fromEntries(freeSizes(program).map((i) => [program.sizes[i].name, Number(program.sizes[i].value)])),
-    ops: measured.ops.map((op, i) => ({name: program.kernels[i].name, ...op})),
   };
 }
 
@@ -41,7 +31,7 @@ function runFromPage(program) {
 function measurementsOf(run, state) {
   const {program, machine} = state.context;
   if (run.machine.name !== machine.name || run.ops.length !== program.kernels.length) return null;
-  const same = program.sizes.every((s, i) => run.dims[s.name] === undefined || BigInt(run.dims[s.name]) === state.sizes.integers[i]);
+  const same = program.values.every((s, i) => run.dims[s.name] === undefined || BigInt(run.dims[s.name]) === state.sizes.integers[i]);
   if (!same || run.ops.some((op, i) => op.name !== program.kernels[i].name)) return null;
   return run.ops;
 }

@@ -23,17 +23,21 @@ std::vector<RatioSample> sample_ratio(const TimeComparison& comparison) {
   return out;
 }
 
+// Returns the last size from `low` for which the condition holds, or the first up to `high` if it does not hold at
+// `low`.
+template <class Condition> std::int64_t bisect(std::int64_t low, std::int64_t high, const Condition& condition) {
+  const bool before = condition(low);
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (condition(middle) == before ? low : high) = middle;
+  }
+  return before ? low : high;
+}
+
 // Returns the size between two at which |log_ratio| is least, if it has one minimum there.
 std::int64_t find_closest_times(const TimeComparison& comparison, std::int64_t low, std::int64_t high) {
   const auto distance = [&](std::int64_t size) { return std::abs(std::log(comparison.ratio(size))); };
-  while (high - low > 2) {
-    const std::int64_t third = (high - low) / 3;
-    if (distance(low + third) < distance(high - third))
-      high -= third;
-    else
-      low += third;
-  }
-  return low + (high - low) / 2;
+  return bisect(low, high, [&](std::int64_t size) { return distance(size) <= distance(size + 1); });
 }
 
 // Adds samples where the ratio has a minimum close to 1.
@@ -70,12 +74,7 @@ std::optional<CrossingList> find_crossings(const TimeComparison& comparison) {
   for (std::size_t i = 1; i < curve.size(); ++i) {
     const bool above = is_above(comparison, curve[i]);
     if (above == before) continue;
-    std::int64_t low = curve[i - 1].size, high = curve[i].size;
-    while (high - low > 1) {
-      const std::int64_t middle = low + (high - low) / 2;
-      (comparison.is_above(middle) == before ? low : high) = middle;
-    }
-    out.all.push_back({above, above ? high : low});
+    out.all.push_back({above, bisect(curve[i - 1].size, curve[i].size, comparison.is_above)});
     before = above;
   }
   return out;

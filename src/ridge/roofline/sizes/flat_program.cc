@@ -1,5 +1,7 @@
 #include "ridge/roofline/sizes/flat_program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -66,30 +68,26 @@ Limiter find_limiter(const FlatProgram& program, const TimeSums& times, Count by
   return top->name;
 }
 
-// Writes the sizes that depend on others; returns the reason if one of them is invalid.
-std::uint16_t compute_dependent_sizes(const FlatProgram& program, std::int64_t* sizes) {
-  const std::size_t first_shard = program.names.size() - program.shards.size(),
-                    first_mask = first_shard - program.masks.size(), first = first_mask - program.derived.size();
-  for (std::size_t i = 0; i < program.derived.size(); ++i) {
-    const auto size = program.derived[i].scaled_value(sizes);
-    const std::int64_t denominator = program.derived[i].denominator();
-    if (!size || static_cast<double>(*size) / static_cast<double>(denominator) >= max_size) return size_overflow;
-    if (*size < 1 || *size % denominator != 0) return static_cast<std::uint16_t>(first_derived + i);
-    sizes[first + i] = static_cast<std::int64_t>(*size / denominator);
-  }
-  for (std::size_t i = 0; i < program.masks.size(); ++i) {
-    Bindings dims = program.masks[i].fixed;
-    for (const auto& [dim, index] : program.masks[i].varying) dims[dim] = sizes[index];
-    const auto count = count_unmasked(program.masks[i].mask, dims);
-    const IndexMask& mask = program.masks[i].mask;
-    if (!count && (mask.window || mask.routing))
-      return static_cast<std::uint16_t>(first_derived + program.derived.size() + i);
-    if (!count) return size_overflow;
-    sizes[first_mask + i] = *count;
-  }
-  for (std::size_t i = 0; i < program.shards.size(); ++i) {
-    const FlatShard& shard = program.shards[i];
-    sizes[first_shard + i] = (sizes[shard.size] - 1) / shard.shards + 1;
+std::optional<Count> count_mask(const FlatMask& each, const std::int64_t* sizes) {
+  Bindings dims = each.constants;
+  for (const auto& [dim, index] : each.indexed) dims[dim] = sizes[index];
+  const auto count = count_unmasked(each.mask, dims);
+  return count ? std::optional<Count>(*count) : std::nullopt;
+}
+
+// Writes the values after the independent sizes; returns the reason if one of them is invalid.
+std::uint16_t compute_values(const FlatProgram& program, std::int64_t* sizes) {
+  const std::size_t first = program.names.size() - program.computed.size();
+  for (std::size_t i = 0; i < program.computed.size(); ++i) {
+    const FlatValue& each = program.computed[i];
+    auto value = each.mask ? count_mask(*each.mask, sizes) : each.count.ceil_value(sizes);
+    if (!value && each.mask) return each.reason;
+    if (each.low && value) value = std::max(*value, each.low->ceil_value(sizes).value_or(*value));
+    if (each.high && value) value = std::min(*value, each.high->ceil_value(sizes).value_or(*value));
+    if (!value || std::abs(static_cast<double>(*value)) >= max_size) return size_overflow;
+    if (each.is_size && (*value < 1 || *each.count.scaled_value(sizes) % each.count.denominator() != 0))
+      return each.reason;
+    sizes[first + i] = static_cast<std::int64_t>(*value);
   }
   return all_known;
 }
@@ -126,9 +124,92 @@ std::optional<Count> FlatCount::scaled_value(const std::int64_t* sizes) const {
   return static_cast<Count>(exact);
 }
 
+std::optional<Count> FlatCount::ceil_value(const std::int64_t* sizes) const {
+  const auto scaled = scaled_value(sizes);
+  if (!scaled || denominator_ == 1) return scaled;
+  return *scaled / denominator_ + (*scaled % denominator_ > 0);
+}
+
+FlatSizes::FlatSizes(SizeNames independent, Bindings constants)
+    : names_(std::move(independent)), constants_(std::move(constants)) {}
+
+int FlatSizes::index_of(const std::string& name) const {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  return found == names_.end() ? -1 : static_cast<int>(found - names_.begin());
+}
+
+std::int64_t FlatSizes::constant(const std::string& name) const {
+  const auto found = constants_.find(name);
+  return found == constants_.end() ? 1 : found->second;
+}
+
+FlatCount FlatSizes::compile(Polynomial count) const {
+  for (const std::string& symbol : count.symbols())
+    if (!has_name(symbol)) count = count.substitute(symbol, Polynomial(constant(symbol)));
+  return {count, names_};
+}
+
+void FlatSizes::add_value(std::string name, FlatValue value) {
+  computed_.push_back(std::move(value));
+  names_.push_back(std::move(name));
+}
+
+void FlatSizes::add_derived_size(const std::string& name, const Polynomial& formula) {
+  add_value(name, {.count = compile(formula), .is_size = true});
+}
+
+constexpr std::string_view helper_prefix = "helper ";  // Names of sizes do not begin so
+
+bool FlatSizes::is_helper(std::size_t index) const { return names_[index].starts_with(helper_prefix); }
+
+Polynomial FlatSizes::add_helper(const Polynomial& count, const Polynomial& low,
+                                 const std::optional<Polynomial>& high) {
+  FlatValue value{.count = compile(count), .low = compile(low)};
+  if (high) value.high = compile(*high);
+  std::string name = fmt::format("{}{}", helper_prefix, names_.size());
+  add_value(name, std::move(value));
+  return Polynomial::make_symbol(name);
+}
+
+// Counts pairs with i - j >= c, 0 <= i < rows, 0 <= j < columns. Row i has max(i - c + 1, 0) - max(i - c + 1 - columns,
+// 0) of them, so the count is the sum of four triangles of max(n, 0) rows.
+Polynomial FlatSizes::count_pairs_from(const Polynomial& c, const Polynomial& rows, const Polynomial& columns) {
+  const auto triangle = [&](const Polynomial& n) {
+    const Polynomial side = add_helper(n, 0);
+    return (side * side + side) * Rational(1, 2);
+  };
+  const Polynomial none;
+  return triangle(rows - c) - triangle(none - c) - triangle(rows - columns - c) + triangle(none - columns - c);
+}
+
+void FlatSizes::add_mask(const IndexMask& mask) {
+  if (mask.window || mask.routing || !mask.row_lengths.empty()) {
+    FlatMask counted{mask, constants_, {}};
+    for (const std::string& dim : dependency_dims(mask))
+      if (has_name(dim)) counted.indexed.emplace_back(dim, index_of(dim));
+    add_value(mask.symbol, {.count = compile({}), .mask = std::move(counted)});
+    return;
+  }
+  const Polynomial rows = Polynomial::make_symbol(mask.rows), columns = Polynomial::make_symbol(mask.columns);
+  Polynomial lower = Polynomial() - columns, pairs = rows * columns;
+  if (mask.lower) {
+    lower = add_helper(*mask.lower, lower, rows);
+    pairs = count_pairs_from(lower, rows, columns);
+  }
+  if (mask.upper) pairs = pairs - count_pairs_from(add_helper(*mask.upper, lower - 1, rows) + 1, rows, columns);
+  add_value(mask.symbol, {.count = compile(pairs)});
+}
+
+void FlatSizes::add_shard(const DimShard& shard) {
+  if (has_name(shard.dim))
+    add_value(shard.name, {.count = compile(Polynomial::make_symbol(shard.dim) * Rational(1, shard.shards))});
+  else
+    constants_[shard.name] = (constant(shard.dim) - 1) / shard.shards + 1;
+}
+
 SweepPoint evaluate_point(const FlatProgram& program, std::int64_t* sizes) {
   SweepPoint point;
-  point.reason = compute_dependent_sizes(program, sizes);
+  point.reason = compute_values(program, sizes);
   if (point.reason != all_known) return point;
   point.reason = count_overflow;
   const auto all = program.sum.bytes.scaled_value(sizes);
