@@ -104,7 +104,7 @@ Status compare_on_device(Comparison& out, const BenchOptions& options) {
   describe_device(out, properties);
   out.settings["kernels"] = "sm_90a";
   add_machine(out, machine);
-  if (const auto note = device::interpreter_note()) out.notes.push_back("note: " + *note);
+  if (const auto note = device::interpreter_note()) out.notes.push_back("note: " + note.text());
   const std::int64_t elements = options.elements > 0 ? options.elements : std::int64_t{1} << 28;
   RIDGE_TRY(arrays, DeviceArrays::make(DType::f32, elements, 3, 1, 1));
   const Status timed = compare_all_repeats(out, arrays, machine, 1024, options);

@@ -58,7 +58,7 @@ constexpr Benchmark benchmarks[] = {
 Result<int> run_bench(BenchArgs& args) {
   const Benchmark& benchmark = *std::find_if(std::begin(benchmarks), std::end(benchmarks),
                                              [&](const Benchmark& b) { return b.name == args.what; });
-  if (const auto invalid = check_combined_options(*args.verb, args.what, benchmark.supported_options)) return *invalid;
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, args.what, benchmark.supported_options));
   if (args.what == "plans") return run_plans(args);
   args.options.cuda = run_target_of(args.on) == RunTarget::cuda;
   args.options.progress = count_progress(benchmark.rows);

@@ -9,7 +9,6 @@
 
 #include "ridge/base/reason.h"
 #include "ridge/base/result.h"
-#include "ridge/measure/tune.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/fused/cuda.h"
 #include "ridge/plan/plan.h"

@@ -168,7 +168,7 @@ std::string call_modes_svg(std::span<const CallModeReport> sweep, std::string_vi
          draw_text("soft", {24, 66}, "time");
   double label_y = -HUGE_VAL;
   for (const CallMode mode : call_modes) {
-    const std::size_t i = mode;
+    const std::size_t i = static_cast<std::size_t>(mode);
     if (!sweep[0].costs[i].is_possible) continue;
     std::string points;
     double end = 0;
