@@ -27,14 +27,14 @@ TEST(Groups, InvalidProblemsAreRejectedWithReason) {
   EXPECT_FALSE(validate_groups(p));
   p.a.batch_stride = 80;
   EXPECT_EQ(unsupported_reason(p).text(), "a: expected a batch stride of 0 for grouped rows of one matrix, found 80");
-  EXPECT_EQ(cuda::unsupported_reason(p).text(), unsupported_reason(p));
+  EXPECT_EQ(cuda::unsupported_reason(p).text(), unsupported_reason(p).text());
   p = grouped_problem(3, 10, 4, 8);
   p.d.batch_stride = 40;
   EXPECT_EQ(unsupported_reason(p).text(), "d: expected a batch stride of 0 for grouped rows of one matrix, found 40");
   p.d = {DType::bf16, 1, 10};
   EXPECT_EQ(cuda::unsupported_reason(p).text(),
             "d: expected contiguous rows for grouped rows, found contiguous columns");
-  EXPECT_EQ(unsupported_reason(p).text(), cuda::unsupported_reason(p));
+  EXPECT_EQ(unsupported_reason(p).text(), cuda::unsupported_reason(p).text());
   p = grouped_problem(3, std::int64_t{1} << 31, 4, 8);
   EXPECT_EQ(cuda::unsupported_reason(p).text(),
             "expected at most 2147483647 grouped rows and fewer groups, found 2147483648 and 3");
