@@ -239,7 +239,7 @@ TEST(Compute, ReportsAMissingDevice) {
   request.device = 0;
   const auto planned = api::prepare_cached(request, types);
   ASSERT_FALSE(planned.ok()) << "what is kept for this computer's memory is no plan for a device's";
-  EXPECT_EQ(planned.error().message, *missing);
+  EXPECT_EQ(planned.error().message, missing.text());
   EXPECT_EQ(planned.error().kind, ErrorKind::absent);
 }
 
@@ -307,7 +307,7 @@ TEST(MatmulOnDevice, ReportsAMissingDevice) {
   const auto missing = device::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   Floats a = make_counting_array({3, 5}), b = make_counting_array({5, 4}), d = zeros({3, 4});
-  EXPECT_EQ(MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message, *missing);
+  EXPECT_EQ(MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message, missing.text());
 }
 
 }  // namespace
