@@ -209,6 +209,7 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--rounds", args->options.rounds, "Measurements of each library at each shape")
       ->type_name("N")
       ->check(whole_number_between(1, 1000));
+  add_product_benchmark_options(*verb, *args);
   verb->add_option("--only", args->options.only_kernel,
                    "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
                    "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)")
@@ -221,7 +222,6 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--elements", args->options.elements, "repeats: elements of the vector (default 2^24; on cuda 2^28)")
       ->type_name("N")
       ->check(whole_number_between(1, std::int64_t{1} << 32));
-  add_product_benchmark_options(*verb, *args);
   add_plan_timing_options(*verb, *args);
   add_format_options(*verb, args->format, "ridge.benchmark/1");
   verb->add_option("--svg", args->svg, "repeats: plot time, FLOP/s and bytes/s into this file")->type_name("FILE");

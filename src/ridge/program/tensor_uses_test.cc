@@ -7,10 +7,10 @@ namespace {
 
 TEST(TensorUses, NameTheWriterAndTheReadersOfEachTensor) {
   const auto program = parse(
-      "x: bf16[B, D]  w: bf16[D, D]\n"
-      "u[B, D] = x * w\n"
-      "v[B, D] = u * u\n"
-      "y: bf16[B, D] = v + u");
+      "x: bf16[B, D]  w: bf16[D, F]\n"
+      "u[B, F] = x * w\n"
+      "v[B, F] = u * u\n"
+      "y: bf16[B, F] = v + u");
   ASSERT_TRUE(program) << program.error().to_string();
   const TensorUses uses(*program);
   const auto tensor = [&](const std::string& name) {
