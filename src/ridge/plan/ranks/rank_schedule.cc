@@ -128,7 +128,7 @@ class ScheduleBuilder {
 
   // Adds the redistributions from one slot to another of the same tensor.
   void add_redistributions(int from, int to, transport::ReduceOp reduce_op) {
-    if (from == to) return;
+    if (!status_ || from == to) return;
     const std::vector<RedistributionStep> steps = plan_redistribution(slot(from).layout, slot(to).layout);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       if (!(status_ = validate_redistribution(program_.statements[statement_], steps[i], slot(from).dtype))) return;
