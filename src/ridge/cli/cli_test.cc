@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ridge/base/float16.h"
 #include "ridge/cli/testing/cli_fixture.h"
 #include "ridge/device/device.h"
 #include "ridge/ops/product/cuda.h"
