@@ -14,6 +14,16 @@ namespace {
 // Returns the bytes of `count` 4-byte numbers, rounded up to cache lines.
 std::size_t word_array_bytes(std::int64_t count) { return (static_cast<std::size_t>(count) * 4 + 63) / 64 * 64; }
 
+// Runs a pass over all tiles of query rows, divided evenly among the threads.
+template <class Pass>
+void run_over_tiles(const AttentionBackwardRun& run, std::int64_t tiles, int threads, const Pass& pass) {
+  const int workers = static_cast<int>(std::min<std::int64_t>(threads, tiles));
+  pool::run_parallel(workers, [&](int worker) {
+    const pool::WorkSlice range = pool::split_evenly(tiles, workers, worker);
+    pass(run, range.begin, range.end);
+  });
+}
+
 }  // namespace
 
 void attention_backward(const AttentionBackwardProblem& problem, const AttentionBackwardData& data, int threads) {
@@ -44,21 +54,14 @@ void attention_backward(const AttentionBackwardProblem& problem, const Attention
                                   reinterpret_cast<int*>(workspace + row_stats_bytes + sums_bytes),
                                   &next,
                                   nullptr};
-  const auto for_all_tiles = [&](auto pass) {
-    const int workers = static_cast<int>(std::min<std::int64_t>(threads, tiles));
-    pool::run_parallel(workers, [&](int worker) {
-      const pool::WorkSlice range = pool::split_evenly(tiles, workers, worker);
-      pass(shared_run, range.begin, range.end);
-    });
-  };
-  for_all_tiles(prepare);
+  run_over_tiles(shared_run, tiles, threads, prepare);
   const std::int64_t items = p.outer * p.key_heads * ((p.keys + cpu_backward_keys - 1) / cpu_backward_keys);
   pool::run_parallel(static_cast<int>(std::min<std::int64_t>(threads, items)), [&](int) {
     AttentionBackwardRun own_run = shared_run;
     own_run.memory = pool::thread_arenas().left.ensure_size(memory());
     run(own_run);
   });
-  for_all_tiles(finish);
+  run_over_tiles(shared_run, tiles, threads, finish);
 }
 
 }  // namespace ridge::ops
