@@ -11,7 +11,7 @@
 #include "ridge/api/views.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/device/stream.h"
-#include "ridge/plan/choose_fusion.h"
+#include "ridge/plan/plan.h"
 #include "ridge/run/device_machine.h"
 
 namespace ridge {

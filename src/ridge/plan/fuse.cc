@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "ridge/base/contains.h"
-#include "ridge/plan/attention/recognize_backward.h"
-#include "ridge/plan/attention/recognize_forward.h"
+#include "ridge/plan/attention/recognize.h"
 #include "ridge/plan/fusion_state.h"
 #include "ridge/plan/lower.h"
 

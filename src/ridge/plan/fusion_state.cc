@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ridge/base/contains.h"
-#include "ridge/plan/choose_fusion.h"
+#include "ridge/plan/plan.h"
 #include "ridge/program/routine.h"
 
 namespace ridge {

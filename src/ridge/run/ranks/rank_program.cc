@@ -9,7 +9,7 @@
 #include "ridge/base/string_util.h"
 #include "ridge/base/timer.h"
 #include "ridge/device/run_generated.h"
-#include "ridge/plan/choose_fusion.h"
+#include "ridge/plan/plan.h"
 #include "ridge/run/device_machine.h"
 #include "ridge/run/device_steps.h"
 #include "ridge/run/inputs.h"
