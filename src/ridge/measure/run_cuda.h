@@ -4,7 +4,7 @@
 
 #include "ridge/measure/run.h"
 #include "ridge/plan/plan.h"
-#include "ridge/run/fill.h"
+#include "ridge/run/memory.h"
 
 namespace ridge {
 

@@ -16,7 +16,6 @@
 #include "ridge/run/npy.h"
 #include "ridge/run/pass_counter.h"
 #include "ridge/run/ranks/device_rank_program.h"
-#include "ridge/run/ranks/gather_tensor.h"
 #include "ridge/run/ranks/rank_program.h"
 
 namespace ridge::ranks {

@@ -10,7 +10,7 @@
 #include "ridge/plan/shape.h"
 #include "ridge/run/device_steps.h"
 #include "ridge/run/inputs.h"
-#include "ridge/run/ranks/gather_tensor.h"
+#include "ridge/run/ranks/rank_program.h"
 
 namespace ridge::ranks {
 namespace {
