@@ -1,7 +1,7 @@
 // Functions of device measurements that need no device.
 #include <gtest/gtest.h>
 
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/clocks.h"
 #include "ridge/measure/probe.h"
 #include "ridge/measure/run_cuda.h"
 #include "ridge/plan/device_numbers.h"

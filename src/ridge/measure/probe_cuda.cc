@@ -5,7 +5,7 @@
 
 #include "ridge/device/device.h"
 #include "ridge/device/peak.h"
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/clocks.h"
 #include "ridge/measure/probe.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/run/device_machine.h"

@@ -13,7 +13,6 @@
 #include "ridge/measure/clocks.h"
 #include "ridge/measure/reference.h"
 #include "ridge/measure/run_cuda.h"
-#include "ridge/measure/summary.h"
 #include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/fused/cpu.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "ridge/base/contains.h"
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/clocks.h"
 #include "ridge/run/device_steps.h"
 
 namespace ridge {

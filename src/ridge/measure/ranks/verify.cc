@@ -1,6 +1,6 @@
 // Error bounds: each of n partial sums is rounded once when it is stored (unit roundoff v), and each addition rounds
 // once in f32 (u). The bound grows by (v + n*u) times the sum of their magnitudes, for each time that sums are stored.
-#include "ridge/measure/ranks/verify.h"
+#include "ridge/measure/ranks/run.h"
 
 #include <algorithm>
 #include <cmath>
