@@ -19,7 +19,6 @@
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
-#include "ridge/ops/rows/row_blocks.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
 #include "ridge/pool/isa.h"

@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "ridge/ops/attention/backward_problem.h"
 #include "ridge/ops/attention/problem.h"
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/loops/problem.h"

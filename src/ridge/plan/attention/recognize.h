@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "ridge/base/reason.h"
-#include "ridge/ops/attention/backward_problem.h"
 #include "ridge/ops/attention/problem.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/plan/shape.h"
