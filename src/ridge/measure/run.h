@@ -38,7 +38,7 @@ struct OpMeasurement {
   std::int64_t checked = 0, elements = 0;            // checked and all elements of the result
   std::vector<std::string> copies;                   // copies that the lowering added: "w[F, D] to [D, F] order"
   std::optional<MeasuredBound> measured_bound = {};  // measured on a device only
-  std::string note = {};                             // "interpreted, which is slower: NVRTC was not found; …"
+  std::string note = {};                             // "one block per row, which is slower: NVRTC was not found; …"
   std::vector<TuningResult> tuned = {};  // on a device: products' plans that are not simply the model's choice
 };
 

@@ -47,7 +47,8 @@ Result<Plan> plan_local_program(const Program& program, const RunOptions& option
   const Bindings sizes = dimension_sizes(program);
   if (!options.cuda) return make_plan(program, sizes, {.target = Target::cpu, .fuse = options.fuse});
   RIDGE_TRY(device, current_device_numbers());
-  const FuseOptions how{.target = Target::cuda, .fuse = options.fuse, .generate_kernels = !device::interpreter_note()};
+  const FuseOptions how{
+      .target = Target::cuda, .fuse = options.fuse, .generate_kernels = !device::generation_unavailable_reason()};
   return plan_fastest_fusion(program, sizes, how, device);
 }
 
