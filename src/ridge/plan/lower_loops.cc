@@ -213,9 +213,9 @@ DimList concat_dims(DimList first, const DimList& rest) {
 }
 
 struct RoutedDims {
-  DimList indices;  // all dimensions of the indices
-  DimList leading;  // the first dimensions of x, which are the indices' or all of these but the last
-  DimList n, k;
+  DimList indices = {};  // all dimensions of the indices
+  DimList leading = {};  // the first dimensions of x, which are the indices' or all of these but the last
+  DimList n = {}, k = {};
 };
 
 RoutedDims find_routed_dims(const Shape& x, const Shape& ids, const Shape& result) {
