@@ -17,7 +17,7 @@
 
 #include "ridge/measure/ranks/run.h"
 #include "ridge/measure/ranks/testing/random_sharding.h"
-#include "ridge/plan/choose_fusion.h"
+#include "ridge/plan/plan.h"
 #include "ridge/run/device_machine.h"
 #include "ridge/run/ranks/rank_machine.h"
 #include "ridge/transport/launch_ranks.h"

@@ -4,7 +4,7 @@
 #include "ridge/api/facade.h"
 #include "ridge/base/file.h"
 #include "ridge/machine/system.h"
-#include "ridge/measure/fit/cpu_timings.h"
+#include "ridge/measure/calibrate.h"
 #include "ridge/measure/probe.h"
 
 namespace ridge::api {

@@ -11,7 +11,7 @@
 #include "ridge/api/views.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/device/stream.h"
-#include "ridge/plan/choose_fusion.h"
+#include "ridge/plan/plan.h"
 #include "ridge/run/device_machine.h"
 
 namespace ridge {
@@ -85,7 +85,7 @@ Status api::plan_on_device(Impl& impl, const FuseOptions& fuse_options, int devi
   if (!device_guard.status()) return device_guard.status();
   RIDGE_TRY(numbers, current_device_numbers());
   FuseOptions options = fuse_options;
-  options.generate_kernels = !device::interpreter_note();
+  options.generate_kernels = !device::generation_unavailable_reason();
   RIDGE_TRY(planned, plan_fastest_fusion(impl.program, impl.dims, options, numbers));
   impl.plan = std::move(planned);
   if (Status supported = check_kernels(impl, device_unsupported_reason); !supported) {

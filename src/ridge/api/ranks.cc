@@ -11,10 +11,9 @@
 #include "ridge/distributed/process_grid.h"
 #include "ridge/measure/ranks/run.h"
 #include "ridge/run/ranks/rank_machine.h"
-#include "ridge/transport/detect_launcher.h"
+#include "ridge/transport/communicator.h"
 #include "ridge/transport/launch_ranks.h"
 #include "ridge/transport/mpi.h"
-#include "ridge/transport/subset_communicator.h"
 
 namespace ridge::api {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "ridge/measure/run.h"
 #include "ridge/ridge.h"
-#include "ridge/run/tune_options.h"
+#include "ridge/run/run_options.h"
 #include "ridge/tuning.h"
 
 namespace ridge {

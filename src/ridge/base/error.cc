@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
+
+#include "ridge/base/check.h"
+
 namespace ridge {
 
 std::string Error::to_string() const {
@@ -24,6 +29,12 @@ std::string Error::to_string() const {
   }
   if (!hint.empty()) out += "  hint: " + hint + "\n";
   return out;
+}
+
+void abort_failed_check(const char* file, int line, const char* condition, std::string_view values) {
+  std::fprintf(stderr, "%s:%d: a bug in ridge: %s does not hold: %.*s\n", file, line, condition,
+               static_cast<int>(values.size()), values.data());
+  std::abort();
 }
 
 }  // namespace ridge

@@ -11,7 +11,7 @@
 #include "ridge/base/result.h"
 #include "ridge/base/timer.h"
 #include "ridge/machine/machine.h"
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/clocks.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/table.h"
 

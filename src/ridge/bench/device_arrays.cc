@@ -7,7 +7,7 @@
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/rows/cuda.h"
-#include "ridge/run/fill.h"
+#include "ridge/run/memory.h"
 
 namespace ridge {
 

@@ -20,7 +20,6 @@
 #include "ridge/base/string_util.h"
 #include "ridge/base/timer.h"
 #include "ridge/bench/matmul_library.h"
-#include "ridge/run/fill.h"
 #include "ridge/run/memory.h"
 
 namespace ridge {

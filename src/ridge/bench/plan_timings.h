@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -73,5 +74,19 @@ Result<PlanTimings> read_timings(const std::string& path);
 
 // Returns a config's unique description: "sm90_64x96x64_swapped_cluster4x1 stages 10 staging 1".
 std::string format_config(int config);
+
+// Times many plans of each product on this device within a budget of seconds. Half of a product's plans are the model's
+// best. The others are drawn from the configs with the fewest timings so far, so that every config is timed, including
+// those that the model considers slow. The order of the
+// products is random but fixed, so that small and large ones are timed whenever the budget ends.
+struct TimePlansOptions {
+  double seconds = 400;        // no product starts after that time
+  int plans_per_product = 40;  // at most; fewer if the product is slow
+  std::size_t skip = 0;        // products that an earlier run has timed
+  std::function<void(const TimedProduct&, std::size_t done, std::size_t total)> on_timed;
+};
+
+Result<TimedDevice> describe_timed_device();  // returns an error without a device
+Status time_plans(const std::vector<BenchmarkShape>& shapes, const TimePlansOptions& options);
 
 }  // namespace ridge

@@ -7,7 +7,6 @@
 #include "ridge/bench/bench.h"
 #include "ridge/bench/cpu_arrays.h"
 #include "ridge/bench/device_arrays.h"
-#include "ridge/device/run_generated.h"
 #include "ridge/pool/isa.h"
 #include "ridge/run/device_machine.h"
 
@@ -104,7 +103,6 @@ Status compare_on_device(Comparison& out, const BenchOptions& options) {
   describe_device(out, properties);
   out.settings["kernels"] = "sm_90a";
   add_machine(out, machine);
-  if (const auto note = device::interpreter_note()) out.notes.push_back("note: " + note.text());
   const std::int64_t elements = options.elements > 0 ? options.elements : std::int64_t{1} << 28;
   RIDGE_TRY(arrays, DeviceArrays::make(DType::f32, elements, 3, 1, 1));
   const Status timed = compare_all_repeats(out, arrays, machine, 1024, options);

@@ -146,6 +146,15 @@ double time_in_caches(const StreamTimer& timer, ComparisonRow& row) {
   return std::max(arithmetic, moves) / std::min(cached, in_l1);
 }
 
+// Returns a row without samples. `time_round` times the first two competitors, `time_in_caches` the others.
+ComparisonRow start_row(const VectorKernel& kernel, double bytes) {
+  ComparisonRow row{
+      .labels = {{"kernel", kernel.name}, {"dtype", dtype_name(kernel.dtype)}, {"columns", kernel.columns}}};
+  for (const char* name : {"ridge", "stream", "cached", "in L1", "arithmetic", "moves"})
+    row.competitors.push_back({.name = name, .bytes = bytes, .is_supported = row.competitors.size() < 2});
+  return row;
+}
+
 Result<ComparisonRow> compare_kernel(const VectorKernel& kernel, std::size_t array_bytes, const BenchOptions& options,
                                      int rounds) {
   const auto count = static_cast<std::int64_t>(array_bytes) * 8 / dtype_bits(kernel.dtype);
@@ -161,11 +170,8 @@ Result<ComparisonRow> compare_kernel(const VectorKernel& kernel, std::size_t arr
                                  .read_values = [&](auto... at) { return arrays.read_values(at...); }});
   };
   RIDGE_TRY(error_before, check_result());
-  ComparisonRow row{
-      .labels = {{"kernel", kernel.name}, {"dtype", dtype_name(kernel.dtype)}, {"columns", kernel.columns}}};
   const double bytes = kernel.traffic_bytes(arrays.elements());
-  for (const char* name : {"ridge", "stream", "cached", "in L1", "arithmetic", "moves"})
-    row.competitors.push_back({.name = name, .bytes = bytes, .is_supported = row.competitors.size() < 2});
+  ComparisonRow row = start_row(kernel, bytes);
   std::vector<double> in_cache;
   const auto time_call = [&](std::size_t i) -> Result<double> {
     return i == 0 ? timer.time_kernel() : timer.time_stream();

@@ -3,7 +3,6 @@
 // 0.97 means that the kernel moves its bytes at 0.97 of the copy's rate.
 #include "ridge/bench/bench.h"
 #include "ridge/bench/device_arrays.h"
-#include "ridge/device/run_generated.h"
 
 namespace ridge {
 namespace {
@@ -76,7 +75,6 @@ Result<Comparison> compare_device_streams(const BenchOptions& options) {
   const std::int64_t elements = options.elements > 0 ? options.elements : std::int64_t{1} << 28;
   out.settings["elements"] = elements;
   out.notes = {fmt::format("arrays of {} elements", elements)};
-  if (const auto note = device::interpreter_note()) out.notes.push_back("note: " + note.text());
   RIDGE_TRY_STATUS(time_rows(out, kernels, options,
                              [&](const VectorKernel& kernel) { return compare_kernel(kernel, elements, out.rounds); }));
   out.clocks_after = read_device_clocks();

@@ -1,4 +1,4 @@
-#include "ridge/bench/time_plans.h"
+#include "ridge/bench/plan_timings.h"
 
 #include <fmt/format.h>
 

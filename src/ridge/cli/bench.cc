@@ -4,7 +4,7 @@
 
 #include "ridge/base/file.h"
 #include "ridge/bench/bench.h"
-#include "ridge/bench/time_plans.h"
+#include "ridge/bench/plan_timings.h"
 #include "ridge/cli/kernel_verbs.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"

@@ -175,6 +175,19 @@ static void add_product_benchmark_options(CLI::App& verb, BenchArgs& args) {
       ->type_name("N")
       ->check(whole_number_between(1, 100));
 }
+static void add_vector_benchmark_options(CLI::App& verb, BenchArgs& args) {
+  verb.add_option("--only", args.options.only_kernel,
+                  "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
+                  "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)")
+      ->type_name("KERNEL");
+  verb.add_option("--on", args.on, "stream, repeats, plans: cpu or cuda")->check(one_of({"cpu", "cuda"}));
+  verb.add_option("--most", args.options.max_repeats, "repeats: largest number of cosines (default 256; on cuda 1024)")
+      ->type_name("N")
+      ->check(whole_number_between(1, 4096));
+  verb.add_option("--elements", args.options.elements, "repeats: elements of the vector (default 2^24; on cuda 2^28)")
+      ->type_name("N")
+      ->check(whole_number_between(1, std::int64_t{1} << 32));
+}
 static void add_plan_timing_options(CLI::App& verb, BenchArgs& args) {
   verb.add_option("--seconds", args.plans.seconds,
                   "plans: stop starting products after this many seconds (default 400)")
@@ -210,18 +223,7 @@ void add_bench(CLI::App& app, int& code) {
       ->type_name("N")
       ->check(whole_number_between(1, 1000));
   add_product_benchmark_options(*verb, *args);
-  verb->add_option("--only", args->options.only_kernel,
-                   "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
-                   "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)")
-      ->type_name("KERNEL");
-  verb->add_option("--on", args->on, "stream, repeats, plans: cpu or cuda")->check(one_of({"cpu", "cuda"}));
-  verb->add_option("--most", args->options.max_repeats,
-                   "repeats: largest number of cosines (default 256; on cuda 1024)")
-      ->type_name("N")
-      ->check(whole_number_between(1, 4096));
-  verb->add_option("--elements", args->options.elements, "repeats: elements of the vector (default 2^24; on cuda 2^28)")
-      ->type_name("N")
-      ->check(whole_number_between(1, std::int64_t{1} << 32));
+  add_vector_benchmark_options(*verb, *args);
   add_plan_timing_options(*verb, *args);
   add_format_options(*verb, args->format, "ridge.benchmark/1");
   verb->add_option("--svg", args->svg, "repeats: plot time, FLOP/s and bytes/s into this file")->type_name("FILE");

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ridge/bench/bench.h"
-#include "ridge/bench/time_plans.h"
+#include "ridge/bench/plan_timings.h"
 #include "ridge/cli/output.h"
 
 namespace ridge::cli {

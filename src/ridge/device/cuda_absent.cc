@@ -44,7 +44,8 @@ Status set_and_wait_flags(const Queue&, std::span<DeviceFlag* const>, std::span<
 }
 std::int64_t SmallBufferLayout::bytes() const { return data_bytes(); }
 Status queue_small_collective(const Queue&, const SmallBufferLayout&, const SmallMessage&) { return no_cuda_error(); }
-Reason interpreter_note() { return no_cuda_error().message; }
+Reason generation_unavailable_reason() { return no_cuda_error().message; }
+Status launch_generated(const GeneratedKernel&, CUstream_st*) { return no_cuda_error(); }
 Status launch_read(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error(); }
 Status launch_write(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error(); }
 Status launch_copy(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error(); }

@@ -98,11 +98,6 @@ Status launch_generated(const GeneratedKernel& kernel, CUstream_st* stream) {
                    "launching a generated kernel");
 }
 
-Reason interpreter_note() {
-  if (const Reason why = generation_unavailable_reason()) return "interpreted, which is slower: " + why.text();
-  return {};
-}
-
 Reason generation_unavailable_reason() {
   if (!find_nvrtc()) return find_nvrtc().error().message + "; " + find_nvrtc().error().hint;
   static const Reason reason = []() -> Reason {  // tests the driver with an empty kernel

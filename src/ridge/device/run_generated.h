@@ -10,13 +10,9 @@ struct CUstream_st;
 
 namespace ridge::device {
 
-// Returns why kernels cannot be generated (no compiler, or the driver rejects its code). The result never changes
-// within a process.
+// Returns why kernels cannot be generated (no compiler, or the driver rejects its code): "NVRTC is turned off by
+// RIDGE_NVRTC=off; unset it". The result never changes within a process.
 Reason generation_unavailable_reason();
-
-// Returns why kernels are not generated, for reports: "interpreted, which is slower: NVRTC is turned off by
-// RIDGE_NVRTC=off; unset it". Then chains are interpreted and row functions use a block per row.
-Reason interpreter_note();
 
 // Errors: the compilation or the launch fails. May be captured in a graph.
 Status launch_generated(const GeneratedKernel& kernel, CUstream_st* stream);

@@ -3,6 +3,7 @@
 // the errors of the fit.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -56,5 +57,12 @@ Machine with_calibration(Machine machine, const Calibration& calibration, const 
 std::string format_machine_lines(const Calibration& calibration, const std::string& source, const std::string& day);
 // Returns a CSV of the held-out kernels: sizes, measured_s, low_s, predicted_s and high_s.
 std::string format_held_out_csv(const Calibration& calibration);
+
+// Times this project's kernels on this CPU; `ridge calibrate --on cpu` fits ops::cpu_formula() to the timings:
+// products, products of few rows, chains and functions of rows, of sizes inside and beyond the caches. Runs each kernel
+// as `ridge run` does and keeps its minimum time, because other processes only add time. Takes one to two minutes.
+// `progress` gets the fraction done (0..1) and the current program. Errors are those of `run_program`.
+Result<LibraryTimings> time_cpu_kernels(const Machine& machine,
+                                        const std::function<void(double, const std::string&)>& progress);
 
 }  // namespace ridge

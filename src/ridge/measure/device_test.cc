@@ -1,7 +1,7 @@
 // Functions of device measurements that need no device.
 #include <gtest/gtest.h>
 
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/clocks.h"
 #include "ridge/measure/probe.h"
 #include "ridge/measure/run_cuda.h"
 #include "ridge/plan/device_numbers.h"
@@ -25,14 +25,14 @@ TEST(MeasuredBound, IsTheRooflineLimiterIfTimeGrowsWithWork) {
   EXPECT_NEAR(r.fixed_s, 5e-6, 1e-9);
 }
 
-TEST(RunOnDevice, ListsGroupsThatAreInterpretedWithoutNvrtc) {
+TEST(RunOnDevice, ListsGroupsThatTakeOneBlockPerRowWithoutNvrtc) {
   const auto program = parse(
       "x: bf16[M, K]   w: bf16[K, N]\ny[M, N] = x * w\nz: bf16[M, N] = softmax(y over N)\n"
       "s: f32[M] = sum(y over N)\nc: f32[M] = cos(s)");
   const Bindings dims{{"M", 64}, {"N", 64}, {"K", 64}};
   const auto planned = make_plan(*program, dims, {.target = Target::cuda, .fuse = false, .generate_kernels = false});
   ASSERT_TRUE(planned.ok()) << planned.error().to_string();
-  EXPECT_EQ(list_generated_groups(*planned), (std::vector<int>{1, 3}));  // neither the product nor the sum
+  EXPECT_EQ(list_row_function_groups(*planned), std::vector<int>{1});  // only the softmax
 }
 
 TEST(MeasuredBound, FixedTimeIsBetweenZeroAndTheTotal) {

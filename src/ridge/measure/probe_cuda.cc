@@ -5,7 +5,7 @@
 
 #include "ridge/device/device.h"
 #include "ridge/device/peak.h"
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/clocks.h"
 #include "ridge/measure/probe.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/run/device_machine.h"
@@ -149,15 +149,12 @@ class DeviceProbe {
     return Done{};
   }
 
-  // First times one product at a time with pauses, so that the clock stays high; then runs for two seconds without a
-  // pause and keeps the last samples.
-  Status measure_matmuls(DType dtype) {
-    RIDGE_TRY_STATUS(start_quantity(dtype_name(dtype)));
-    std::vector<device::DeviceBuffer> matrices;
+  // Returns the product of two square matrices of normal random numbers in `memory`.
+  Result<cuda::MatmulCall> make_square_product(DType dtype, std::vector<device::DeviceBuffer>& memory) {
     for (std::uint32_t i = 0; i < 3; ++i) {
-      RIDGE_TRY(memory, device::DeviceBuffer::allocate(matrix_side * matrix_side * 2));
-      RIDGE_TRY_STATUS(queue_.fill_normal(memory.data(), dtype, matrix_side * matrix_side, i));
-      matrices.push_back(std::move(memory));
+      RIDGE_TRY(matrix, device::DeviceBuffer::allocate(matrix_side * matrix_side * 2));
+      RIDGE_TRY_STATUS(queue_.fill_normal(matrix.data(), dtype, matrix_side * matrix_side, i));
+      memory.push_back(std::move(matrix));
     }
     cuda::MatmulCall call;
     call.problem = {1,
@@ -167,9 +164,18 @@ class DeviceProbe {
                     {dtype, matrix_side, 1, 0},
                     {dtype, 1, matrix_side, 0},
                     {dtype, matrix_side, 1, 0}};
-    call.a = matrices[0].data();
-    call.b = matrices[1].data();
-    call.d = matrices[2].data();
+    call.a = memory[0].data();
+    call.b = memory[1].data();
+    call.d = memory[2].data();
+    return call;
+  }
+
+  // First times one product at a time with pauses, so that the clock stays high; then runs for two seconds without a
+  // pause and keeps the last samples.
+  Status measure_matmuls(DType dtype) {
+    RIDGE_TRY_STATUS(start_quantity(dtype_name(dtype)));
+    std::vector<device::DeviceBuffer> memory;
+    RIDGE_TRY(call, make_square_product(dtype, memory));
     RIDGE_TRY(device, current_device_numbers());
     const auto plan = cuda::choose_plan(call, 0, device);
     const double work = 2.0 * matrix_side * matrix_side * matrix_side;

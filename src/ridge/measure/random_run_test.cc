@@ -13,7 +13,6 @@
 #include "ridge/base/float16.h"
 #include "ridge/pool/isa.h"
 #include "ridge/roofline/testing/random_program.h"
-#include "ridge/run/fill.h"
 #include "ridge/run/memory.h"
 #include "ridge/run/run_step.h"
 

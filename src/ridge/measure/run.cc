@@ -14,15 +14,12 @@
 #include "ridge/measure/element_check.h"
 #include "ridge/measure/reference.h"
 #include "ridge/measure/run_cuda.h"
-#include "ridge/measure/summary.h"
 #include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/fused/cpu.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
-#include "ridge/ops/rows/row_blocks.h"
-#include "ridge/plan/choose_fusion.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
 #include "ridge/pool/isa.h"
@@ -176,8 +173,9 @@ class ProgramRunner {
     out_.clocks = samples.clocks;
     out_.device = samples.notes;
     for (std::size_t i = 0; i < out_.ops.size(); ++i) out_.ops[i].measured_bound = samples.measured_bounds[i];
-    if (const auto note = device::interpreter_note())
-      for (const int group : list_generated_groups(plan_)) out_.ops[group].note = note.text();
+    if (const auto why = device::generation_unavailable_reason())
+      for (const int group : list_row_function_groups(plan_))
+        out_.ops[group].note = "one block per row, which is slower: " + why.text();
     for (const auto& [op, tuned] : samples.tuned) out_.ops[op].tuned.push_back(tuned);
     return Done{};
   }
@@ -286,7 +284,7 @@ class ProgramRunner {
 Result<PlannedRun> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options) {
   FuseOptions fuse_options{.target = options.cuda ? Target::cuda : Target::cpu,
                            .fuse = options.fuse,
-                           .generate_kernels = !options.cuda || !device::interpreter_note()};
+                           .generate_kernels = !options.cuda || !device::generation_unavailable_reason()};
   for (const auto& [name, path] : options.out)
     if (const auto tensor = find_tensor(program, name)) fuse_options.stored_tensors.push_back(*tensor);
   const auto device = options.cuda ? current_device_numbers() : Result<ops::DeviceNumbers>(usage_error(""));

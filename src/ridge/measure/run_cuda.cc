@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "ridge/base/contains.h"
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/clocks.h"
 #include "ridge/run/device_steps.h"
 
 namespace ridge {
@@ -210,14 +210,11 @@ class DeviceRun {
 
 }  // namespace
 
-std::vector<int> list_generated_groups(const Plan& plan) {
+std::vector<int> list_row_function_groups(const Plan& plan) {
   std::vector<int> out;
-  for (const PlanStep& step : plan.steps) {
-    const bool generated = std::holds_alternative<ops::ChainProgram>(step.kernel) ||
-                           std::holds_alternative<ops::RowProblem>(step.kernel) ||
-                           std::holds_alternative<ops::RowProgram>(step.kernel);
-    if (generated && (out.empty() || out.back() != step.group)) out.push_back(step.group);
-  }
+  for (const PlanStep& step : plan.steps)
+    if (std::holds_alternative<ops::RowProblem>(step.kernel) && (out.empty() || out.back() != step.group))
+      out.push_back(step.group);
   return out;
 }
 

@@ -4,7 +4,7 @@
 
 #include "ridge/measure/run.h"
 #include "ridge/plan/plan.h"
-#include "ridge/run/fill.h"
+#include "ridge/run/memory.h"
 
 namespace ridge {
 
@@ -27,8 +27,8 @@ struct DeviceRunRequest {
 Result<DeviceSamples> run_on_device(const DeviceRunRequest& work, const std::vector<Array>& arrays,
                                     const RunOptions& options);
 
-// Returns, in order, the groups whose steps need a generated kernel and are interpreted without NVRTC.
-std::vector<int> list_generated_groups(const Plan& plan);
+// Returns, in order, the groups with row functions, which take one block per row without NVRTC.
+std::vector<int> list_row_function_groups(const Plan& plan);
 
 // Takes (bound, measured) seconds at half, actual and double size of a dimension. The line through half and double,
 // extrapolated to a bound of zero, gives the time that does not depend on the size. If that is half of the time or

@@ -16,7 +16,6 @@
 #include "ridge/measure/element_check.h"
 #include "ridge/measure/reference.h"
 #include "ridge/program/program.h"
-#include "ridge/run/fill.h"
 #include "ridge/run/memory.h"
 #include "ridge/run/npy.h"
 #include "ridge/run/parallel_for.h"

@@ -1,4 +1,4 @@
-#include "ridge/measure/summary.h"
+#include "ridge/measure/run.h"
 
 #include <algorithm>
 #include <cmath>

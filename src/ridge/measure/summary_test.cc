@@ -1,5 +1,5 @@
 // Every value of a summary, from given samples and from random samples with a second method.
-#include "ridge/measure/summary.h"
+#include "ridge/measure/run.h"
 
 #include <gtest/gtest.h>
 

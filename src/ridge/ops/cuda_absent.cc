@@ -2,7 +2,6 @@
 // device/device.cc. The stubs are compiled in place of the .cu files (CMakeLists.txt). Planning still works.
 #include "ridge/device/device.h"
 #include "ridge/ops/attention/cuda.h"
-#include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
 #include "ridge/ops/gated/input_gradient.h"
@@ -32,11 +31,9 @@ Status launch(const AttentionBackwardCall&, const AttentionBackwardPlan&, const 
 Status launch(const GateGradientCall&, const device::DeviceWorkspace&, CUstream_st*) { return no_cuda_error(); }
 Status launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) { return no_cuda_error(); }
 std::optional<KernelResources> kernel_resources(int, DType) { return std::nullopt; }
-Reason unsupported_reason(const ChainProgram&) { return no_cuda_error().message; }
 Reason unsupported_reason(const RowProblem&) { return no_cuda_error().message; }
 Reason unsupported_reason(const RowProgram&) { return no_cuda_error().message; }
 Reason unsupported_reason(const ReduceProblem&) { return no_cuda_error().message; }
-Status run_chain_program(const ChainProgram&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
 std::size_t workspace_bytes(const RowProblem&) { return 0; }
 Status launch_row_kernel(const RowProblem&, const RowData&, const device::DeviceWorkspace&, CUstream_st*) {
   return no_cuda_error();

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "ridge/ops/attention/backward_cpu_run.h"
 #include "ridge/ops/attention/cpu_run.h"
 #include "ridge/ops/chain/lower.h"
 #include "ridge/ops/product/epilogue.h"

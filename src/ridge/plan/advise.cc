@@ -6,7 +6,6 @@
 
 #include "ridge/ops/fitted.h"
 #include "ridge/plan/device_numbers.h"
-#include "ridge/plan/variants.h"
 #include "ridge/roofline/next_steps.h"
 
 namespace ridge {

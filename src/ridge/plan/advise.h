@@ -32,4 +32,21 @@ inline constexpr double min_gain_fraction = 0.02;  // smallest gain to report, a
 // `explanation` must belong to `program`. Errors: those of `predict_program`; a dimension without a value.
 Result<AdviceList> make_advice(const Program& program, const Explanation& explanation, const PlanRequest& request = {});
 
+// Variants of a program that compute (nearly) the same in another way, for advice. Each is made by editing the text.
+struct ProgramVariant {
+  std::string kind;  // "order", "layout", "dtype", "weights", "padding", "batch", "chips"
+  std::string description;
+  Program program;
+  Bindings dims;
+  double work_ratio = 1;
+};
+
+// Returns the program with its sizes in the dims line, so that the text is complete.
+Program with_sizes(Program program, const Bindings& dims);
+
+// Returns all variants: products of three in another order; inputs stored in the order that the planner copies them to;
+// f32 as bf16; weights as int8; padded sizes; larger batches; one chip's shard of eight without communication.
+std::vector<ProgramVariant> make_variants(const Program& program, const Explanation& explanation,
+                                          const PlannedProgram* planned);
+
 }  // namespace ridge

@@ -1,4 +1,4 @@
-#include "ridge/plan/choose_fusion.h"
+#include "ridge/plan/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 //   product     one contraction, or two that share an operand, and pointwise statements on their results
 //   pointwise   any number of pointwise statements over one index space
 //   rows        functions along dimensions and adjacent pointwise statements, some rows at a time
-//   attention   a product of the softmax of another product (attention/recognize_forward.h)
-//   attention_backward   its three gradients (attention/recognize_backward.h); the kernel recomputes the softmax
+//   attention   a product of the softmax of another product (attention/recognize.h)
+//   attention_backward   its three gradients (attention/recognize.h); the kernel recomputes the softmax
 //               statements of the forward pass
 //   loops       one statement that is a routine: a convolution, a gather
 // Statements are taken in order; each joins the kernels of its operands where the union is still one of these.

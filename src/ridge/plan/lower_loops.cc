@@ -212,6 +212,22 @@ DimList concat_dims(DimList first, const DimList& rest) {
   return first;
 }
 
+struct RoutedDims {
+  DimList indices = {};  // all dimensions of the indices
+  DimList leading = {};  // the first dimensions of x, which are the indices' or all of these but the last
+  DimList n = {}, k = {};
+};
+
+RoutedDims find_routed_dims(const Shape& x, const Shape& ids, const Shape& result) {
+  RoutedDims out{.indices = dims_in_order(ids), .leading = dims_in_order(ids)};
+  if (!out.leading.empty() && !has_axis(x, out.leading.back())) out.leading.pop_back();
+  for (const std::string& dim : dims_in_order(result))
+    if (!has_axis(ids, dim)) out.n.push_back(dim);
+  for (const std::string& dim : dims_in_order(x))
+    if (!has_axis(result, dim)) out.k.push_back(dim);
+  return out;
+}
+
 struct RoutedProductKernels {
   ops::RoutingProblem gather, scatter;
   ops::MatmulProblem product;
@@ -221,13 +237,7 @@ std::optional<RoutedProductKernels> make_routed_product_kernels(const Lowering& 
   const std::vector<int> in = expression_operands(e);
   const View &x = to.view_of(in[0]), &w = to.view_of(in[1]), &ids = to.view_of(in[2]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
-  const DimList indices = dims_in_order(ids.shape);
-  DimList leading = indices, n, k;  // leading: the first dimensions of x
-  if (!leading.empty() && !has_axis(x.shape, leading.back())) leading.pop_back();
-  for (const std::string& dim : dims_in_order(result.shape))
-    if (!has_axis(ids.shape, dim)) n.push_back(dim);
-  for (const std::string& dim : dims_in_order(x.shape))
-    if (!has_axis(result.shape, dim)) k.push_back(dim);
+  const auto [indices, leading, n, k] = find_routed_dims(x.shape, ids.shape, result.shape);
   for (const std::string& dim : dims_in_order(w.shape))  // w must have only the dimensions of E, n and k
     if (dim != over && std::count(n.begin(), n.end(), dim) + std::count(k.begin(), k.end(), dim) == 0)
       return std::nullopt;

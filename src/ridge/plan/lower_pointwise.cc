@@ -14,7 +14,7 @@ using ops::ChainOp;
 using ops::ChainProgram;
 using ops::ChainStep;
 
-// Limits of CUDA chain kernels (ops/chain/cuda.cu).
+// Limits of CUDA chain kernels, whose values are in registers and whose arguments take at most 4 KiB.
 constexpr std::size_t max_chain_steps = 96, max_chain_tensors = 20;
 constexpr int max_chain_registers = 24;
 

@@ -7,7 +7,6 @@
 
 #include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
-#include "ridge/plan/pass_mapping.h"
 #include "ridge/program/bindings.h"
 #include "ridge/program/routine.h"
 #include "ridge/roofline/work.h"

@@ -1,4 +1,4 @@
-#include "ridge/plan/pass_mapping.h"
+#include "ridge/plan/metapipe_mapping.h"
 
 #include <fmt/format.h>
 

@@ -6,14 +6,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "ridge/ops/attention/backward_problem.h"
 #include "ridge/ops/attention/problem.h"
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/loops/problem.h"
+#include "ridge/ops/model.h"
 #include "ridge/ops/routing/problem.h"
 #include "ridge/ops/rows/problem.h"
 #include "ridge/plan/fuse.h"
@@ -61,5 +63,20 @@ std::vector<float> index_values(const PlanBuffer& buffer);
 // Returns the plan of a program. Errors: a dimension without a value, a dtype that the kernels do not compute in, a
 // size above 2^63.
 Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseOptions& options = {});
+
+// Chooses on a device whether two products of one operand share a kernel with the gate that reads both. No rule decides
+// whether that is faster: both plans are made, and the one with the shorter predicted time is used.
+
+// Returns the predicted time of the plan's kernels in sequence, or nullopt if the device has no kernel for a step.
+std::optional<double> predict_plan_seconds(const Plan& plan, const ops::DeviceNumbers& device);
+
+// Like `make_plan`, with the products in separate kernels wherever that is predicted to be faster.
+Result<Plan> plan_fastest_fusion(const Program& program, const Bindings& dims, const FuseOptions& options,
+                                 const ops::DeviceNumbers& device);
+
+// Returns the numbers of the groups that have members, each after the groups whose results it reads; of the groups that
+// are ready the lowest number comes first. `successors` lists for each group those that read its results.
+std::vector<int> order_groups(const std::vector<std::vector<int>>& members,
+                              const std::vector<std::set<int>>& successors);
 
 }  // namespace ridge

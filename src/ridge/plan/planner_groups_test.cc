@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "ridge/base/file.h"
-#include "ridge/plan/choose_fusion.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/predict.h"

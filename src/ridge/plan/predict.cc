@@ -14,7 +14,6 @@
 #include "ridge/ops/product/time/overheads.h"
 #include "ridge/ops/routing/model.h"
 #include "ridge/ops/rows/model.h"
-#include "ridge/plan/choose_fusion.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/form_estimate.h"
 #include "ridge/plan/library_model.h"

@@ -1,4 +1,4 @@
-#include "ridge/plan/streaming_passes.h"
+#include "ridge/plan/metapipe_mapping.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "ridge/plan/variants.h"
+#include "ridge/plan/advise.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -53,8 +53,8 @@ TEST(DeviceReport, JsonHasTheSameNumbers) {
   EXPECT_FALSE(json["total"].contains("regime"));
 }
 
-TEST(DeviceReport, NamesInterpretedKernelsAndTheRemedy) {
-  const std::string note = "interpreted, which is slower: NVRTC was not found; `pip install nvidia-cuda-nvrtc`";
+TEST(DeviceReport, NamesSlowerKernelsAndTheRemedy) {
+  const std::string note = "one block per row, which is slower: NVRTC was not found; `pip install nvidia-cuda-nvrtc`";
   Report report = make_device_report();
   const auto program = parse("x: f32[N]\na: f32[N] = cos(x)\nb: f32[N] = a * x\nc: f32[N] = exp(b)");
   report.explanation = *explain(*program, *find_machine("h200"), {{"N", 16}});

@@ -327,6 +327,25 @@ Json full_machine_json(const Machine& machine) {
   return out;
 }
 
+Json layers_json(const LayeredModel& layers) {
+  return {{"count", layers.count},
+          {"time_lower_s", or_null(layers.time_lower_s)},
+          {"time_upper_s", or_null(layers.time_upper_s)},
+          {"footprint_bytes", or_null(layers.bytes)},
+          {"chips", or_null(layers.chips)}};
+}
+
+// Adds what was measured of the whole program.
+void add_total_measurement(Json& out, const Measurement& m) {
+  add_measurement(out["total"], m.total);
+  out["overhead_s"] = m.overhead_s;
+  out["clocks"] = {{"base_hz", or_null(m.clocks.base_hz)},
+                   {"before_hz", or_null(m.clocks.before_hz)},
+                   {"after_hz", or_null(m.clocks.after_hz)}};
+  if (m.device) add_device(out, m);
+  if (m.ranks) add_ranks(out, *m.ranks);
+}
+
 }  // namespace
 
 std::string render_json(const Report& report, bool one_line) {
@@ -336,12 +355,7 @@ std::string render_json(const Report& report, bool one_line) {
   out["dims"] = dims_json(e);
   if (!report.measured) out["summary"] = summary_json(report);
   if (!report.weights_dtype.empty()) out["weights"] = report.weights_dtype;
-  if (report.layers)
-    out["layers"] = {{"count", report.layers->count},
-                     {"time_lower_s", or_null(report.layers->time_lower_s)},
-                     {"time_upper_s", or_null(report.layers->time_upper_s)},
-                     {"footprint_bytes", or_null(report.layers->bytes)},
-                     {"chips", or_null(report.layers->chips)}};
+  if (report.layers) out["layers"] = layers_json(*report.layers);
   if (e.split) out["split"] = {{"dim", format_dims(*e.split)}, {"chips", e.split->chips}};
   for (const std::string& axis : e.mesh_names) out["mesh"][axis] = e.dims.at(axis);
   out["ops"] = Json::array();
@@ -360,16 +374,7 @@ std::string render_json(const Report& report, bool one_line) {
   if (e.memory) out["memory"] = memory_use_json(*e.memory, e.dim_names);
   out["total"] = prediction_json(e.total, e.dim_names);
   if (e.fused) out["fused"] = prediction_json(*e.fused, e.dim_names);
-  if (report.measured) {
-    add_measurement(out["total"], report.measured->total);
-    out["overhead_s"] = report.measured->overhead_s;
-    const ClockReadings& clocks = report.measured->clocks;
-    out["clocks"] = {{"base_hz", or_null(clocks.base_hz)},
-                     {"before_hz", or_null(clocks.before_hz)},
-                     {"after_hz", or_null(clocks.after_hz)}};
-    if (report.measured->device) add_device(out, *report.measured);
-    if (report.measured->ranks) add_ranks(out, *report.measured->ranks);
-  }
+  if (report.measured) add_total_measurement(out, *report.measured);
   if (report.planned) add_plans(out, report);
   for (std::size_t i = 0; i < report.measured_overheads.size(); ++i)
     out["ops"][i]["lost"] =

@@ -105,7 +105,7 @@ std::string device_lines(const Report& report) {
   return out;
 }
 
-// "note: s, y: interpreted, which is slower: ..."; kernels with the same note share a line.
+// "note: s, y: one block per row, which is slower: ..."; kernels with the same note share a line.
 std::string notes_text(const Report& report) {
   std::vector<std::pair<std::string, std::string>> lines;  // note, kernels
   for (std::size_t i = 0; i < report.measured->ops.size(); ++i) {

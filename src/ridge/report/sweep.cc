@@ -258,49 +258,61 @@ std::string render_csv(const Sweep& sweep) {
   return out;
 }
 
+namespace {
+
+Json sweep_changes_json(const SweepLine& line, const std::string& dim) {
+  Json out = Json::array();
+  for (const SweepChange& change : line.changes)
+    out.push_back({{"point", change.point},
+                   {"dim", dim},
+                   {"first", change.first},
+                   {"from", name(change.from)},
+                   {"to", name(change.to)}});
+  return out;
+}
+
+// `dim`: the dimension along which the points of the line differ.
+Json sweep_line_json(const SweepLine& line, const std::string& dim) {
+  Json one{{"machine", line.machine}, {"dtype", line.dtype}};
+  if (line.split) one["split"] = {{"dim", line.split->dim}, {"chips", line.split->chips}};
+  Json network = Json::array(), sent = Json::array();
+  Json flops = Json::array(), bytes = Json::array(), limiter = Json::array(), lower = Json::array(),
+       upper = Json::array(), crossovers = Json::array(), unknown = Json::object();
+  for (std::size_t i = 0; i < line.points.size(); ++i) {
+    const SweepPoint& p = line.points[i];
+    const bool known = p.flops >= 0, timed = p.time_lower_s >= 0;
+    flops.push_back(known ? count_json(p.flops) : Json(nullptr));
+    bytes.push_back(known ? count_json(p.bytes) : Json(nullptr));
+    limiter.push_back(timed ? Json(name(p.limiter)) : Json(nullptr));
+    lower.push_back(timed ? Json(p.time_lower_s) : Json(nullptr));
+    upper.push_back(timed ? Json(p.time_upper_s) : Json(nullptr));
+    if (line.sends) network.push_back(timed ? Json(p.time_network_s) : Json(nullptr));
+    if (line.sends) sent.push_back(timed ? Json(p.bytes_sent) : Json(nullptr));
+    if (p.limiter_changed) crossovers.push_back(i);
+    if (p.reason != 0) unknown[line.reasons[p.reason]].push_back(i);
+  }
+  one["flops"] = std::move(flops);
+  one["bytes"] = std::move(bytes);
+  one["limiter"] = std::move(limiter);
+  one["time_lower_s"] = std::move(lower);
+  one["time_upper_s"] = std::move(upper);
+  if (line.sends) one["time_network_s"] = std::move(network);
+  if (line.sends) one["bytes_sent"] = std::move(sent);
+  if (!line.missing.empty()) one["left_out"] = line.missing;
+  one["crossovers"] = std::move(crossovers);
+  one["changes"] = sweep_changes_json(line, dim);
+  one["unknown"] = std::move(unknown);
+  return one;
+}
+
+}  // namespace
+
 std::string render_json(const Sweep& sweep) {
   Json out{{"schema", "ridge.sweep/1"}, {"verb", "sweep"}, {"program", sweep.program_text}};
   out["ranges"] = Json::object();
   for (const DimensionValues& range : sweep.ranges) out["ranges"][range.dim] = range.values;
   out["lines"] = Json::array();
-  for (const SweepLine& line : sweep.lines) {
-    Json one{{"machine", line.machine}, {"dtype", line.dtype}};
-    if (line.split) one["split"] = {{"dim", line.split->dim}, {"chips", line.split->chips}};
-    Json network = Json::array(), sent = Json::array();
-    Json flops = Json::array(), bytes = Json::array(), limiter = Json::array(), lower = Json::array(),
-         upper = Json::array(), crossovers = Json::array(), unknown = Json::object();
-    for (std::size_t i = 0; i < line.points.size(); ++i) {
-      const SweepPoint& p = line.points[i];
-      const bool known = p.flops >= 0, timed = p.time_lower_s >= 0;
-      flops.push_back(known ? count_json(p.flops) : Json(nullptr));
-      bytes.push_back(known ? count_json(p.bytes) : Json(nullptr));
-      limiter.push_back(timed ? Json(name(p.limiter)) : Json(nullptr));
-      lower.push_back(timed ? Json(p.time_lower_s) : Json(nullptr));
-      upper.push_back(timed ? Json(p.time_upper_s) : Json(nullptr));
-      if (line.sends) network.push_back(timed ? Json(p.time_network_s) : Json(nullptr));
-      if (line.sends) sent.push_back(timed ? Json(p.bytes_sent) : Json(nullptr));
-      if (p.limiter_changed) crossovers.push_back(i);
-      if (p.reason != 0) unknown[line.reasons[p.reason]].push_back(i);
-    }
-    one["flops"] = std::move(flops);
-    one["bytes"] = std::move(bytes);
-    one["limiter"] = std::move(limiter);
-    one["time_lower_s"] = std::move(lower);
-    one["time_upper_s"] = std::move(upper);
-    if (line.sends) one["time_network_s"] = std::move(network);
-    if (line.sends) one["bytes_sent"] = std::move(sent);
-    if (!line.missing.empty()) one["left_out"] = line.missing;
-    one["crossovers"] = std::move(crossovers);
-    one["changes"] = Json::array();
-    for (const SweepChange& change : line.changes)
-      one["changes"].push_back({{"point", change.point},
-                                {"dim", sweep.ranges.back().dim},
-                                {"first", change.first},
-                                {"from", name(change.from)},
-                                {"to", name(change.to)}});
-    one["unknown"] = std::move(unknown);
-    out["lines"].push_back(std::move(one));
-  }
+  for (const SweepLine& line : sweep.lines) out["lines"].push_back(sweep_line_json(line, sweep.ranges.back().dim));
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
   return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -8,8 +8,8 @@
 
 #include "ridge/base/timer.h"
 #include "ridge/device/device.h"
-#include "ridge/run/fill.h"
 #include "ridge/run/launches.h"
+#include "ridge/run/memory.h"
 #include "ridge/run/pass_counter.h"
 
 namespace ridge {

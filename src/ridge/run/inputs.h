@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ridge/plan/plan.h"
-#include "ridge/run/fill.h"
+#include "ridge/run/memory.h"
 
 namespace ridge {
 

@@ -122,6 +122,16 @@ Status DeviceLaunches::choose_step_plan(const PlanStep& step, const BufferAddres
   return Done{};
 }
 
+namespace {
+
+cuda::AttentionCall make_attention_call(const ops::AttentionProblem& problem, const std::vector<void*>& data) {
+  float* const lse = data.size() > 4 ? static_cast<float*>(data[4]) : nullptr;
+  const auto as_ints = [&](std::size_t i) { return data.size() > i ? static_cast<const int*>(data[i]) : nullptr; };
+  return {problem, data[0], data[1], data[2], data[3], lse, as_ints(5), as_ints(6), as_ints(7), as_ints(8)};
+}
+
+}  // namespace
+
 Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, const BufferAddresses& addresses,
                                   const device::DeviceWorkspace& workspace) const {
   const std::size_t index = &step - plan_.steps.data();
@@ -146,13 +156,8 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, con
         } else if constexpr (std::is_same_v<Kernel, ops::RoutingProblem>) {
           return cuda::route_rows(kernel, data, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {
-          float* const lse = data.size() > 4 ? static_cast<float*>(data[4]) : nullptr;
-          const auto as_ints = [&](std::size_t i) {
-            return data.size() > i ? static_cast<const int*>(data[i]) : nullptr;
-          };
-          const cuda::AttentionCall call{kernel, data[0],    data[1],    data[2],    data[3],
-                                         lse,    as_ints(5), as_ints(6), as_ints(7), as_ints(8)};
-          return cuda::launch(call, std::get<cuda::AttentionPlan>(chosen_plans_[index]), workspace, stream);
+          return cuda::launch(make_attention_call(kernel, data), std::get<cuda::AttentionPlan>(chosen_plans_[index]),
+                              workspace, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionBackwardProblem>) {
           const cuda::AttentionBackwardCall call{kernel,
                                                  {data[0], data[1], data[2], data[3], data[4],

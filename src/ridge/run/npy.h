@@ -11,7 +11,7 @@
 
 #include "ridge/base/dtype.h"
 #include "ridge/base/result.h"
-#include "ridge/run/fill.h"
+#include "ridge/run/memory.h"
 
 namespace ridge {
 

@@ -9,7 +9,6 @@
 #include "ridge/ops/routing/cpu.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/program.h"
-#include "ridge/ops/rows/row_blocks.h"
 
 namespace ridge {
 

@@ -10,7 +10,7 @@
 
 #include "ridge/base/result.h"
 #include "ridge/ops/product/tuned_choices.h"
-#include "ridge/run/tune_options.h"
+#include "ridge/run/run_options.h"
 
 namespace ridge {
 

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "ridge/base/result.h"
-#include "ridge/simulate/convolution.h"
 #include "ridge/simulate/scratchpad.h"
 #include "ridge/simulate/systolic.h"
 

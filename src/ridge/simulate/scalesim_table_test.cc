@@ -9,7 +9,7 @@
 
 #include "ridge/simulate/scratchpad.h"
 #include "ridge/simulate/systolic.h"
-#include "ridge/simulate/systolic_folds.h"
+#include "ridge/simulate/systolic_run.h"
 
 namespace ridge {
 namespace {

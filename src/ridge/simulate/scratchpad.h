@@ -13,7 +13,6 @@
 #include <string>
 
 #include "ridge/base/result.h"
-#include "ridge/simulate/convolution.h"
 #include "ridge/simulate/systolic.h"
 
 namespace ridge {

@@ -3,7 +3,7 @@
 // move. A product larger than the array takes several folds. With 4×4 elements and weights in place, one vector keeps
 // 16 elements busy for 1 cycle of 7, that is 14.3 %; B vectors give B/(B + 6).
 //
-// Three models must agree: the closed form (here), a simulation phase by phase (systolic_folds.h) and one of every
+// Three models must agree: the closed form (here), a simulation phase by phase (`simulate_folds`) and one of every
 // element with real numbers (systolic_elements.h). Cycles are SCALE-Sim's (v3, commit 1d62b68), which prints the index
 // of the last cycle: folds·fold − 1.
 //
@@ -90,5 +90,25 @@ Status check_systolic(const SystolicArray& array, const ProductSize& product);
 // Returns the mapping. The sizes must have passed `check_systolic`.
 SystolicMapping make_mapping(const SystolicArray& array, const ProductSize& product);
 Result<SystolicReport> simulate_systolic(const SystolicArray& array, const ProductSize& product);
+
+// A convolution as a matrix product (im2col): every output pixel is a row, its window of the image, and every filter a
+// column. AlexNet's first layer, 224×224×3 under 96 filters of 11×11 with stride 4, is M 55·55, N 96, K 363.
+
+// Sizes in pixels, without padding. A side has ⌈(image − filter + stride)/stride⌉ outputs, as SCALE-Sim counts. If the
+// stride leaves a remainder, that is one window more than fits (55 instead of 54 above); pixels outside the image are
+// not fetched.
+struct Convolution {
+  std::int64_t height = 1, width = 1;  // size of the image
+  std::int64_t filter_height = 1, filter_width = 1;
+  std::int64_t channels = 1, filters = 1;
+  std::int64_t stride_height = 1, stride_width = 1;
+  std::int64_t batch = 1;  // number of images
+  std::int64_t out_height() const { return (height - filter_height + stride_height - 1) / stride_height + 1; }
+  std::int64_t out_width() const { return (width - filter_width + stride_width - 1) / stride_width + 1; }
+  bool operator==(const Convolution&) const = default;
+};
+
+// Returns the product's sizes. Errors: a size outside 1 to 2^31 − 1, a filter larger than the image, over 64 bits.
+Result<ProductSize> to_product_size(const Convolution& convolution);
 
 }  // namespace ridge

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "ridge/simulate/systolic_elements.h"
-#include "ridge/simulate/systolic_folds.h"
+#include "ridge/simulate/systolic_run.h"
 
 namespace ridge {
 namespace {

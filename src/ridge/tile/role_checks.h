@@ -3,6 +3,8 @@
 // which fail to compile with a message that names the right function.
 #pragma once
 
+#include <type_traits>
+
 #include "ridge/tile/tile.h"
 
 namespace ridge::tile {
@@ -24,6 +26,23 @@ template <class Position> struct OnlyLoads : Position {
   }
   template <class... X> TILE_FN void wait_for_product(X&&...) const {
     static_assert(is_allowed<X...>, "wait_for_product: products belong in compute; load only requests tiles");
+  }
+};
+
+// Checks the shapes of what a loader of a host target loads, then calls its `load_rows`.
+template <class Loader, class Position> struct CheckedLoads : OnlyLoads<Position> {
+  template <class Tile, class Box, class Along, bool is_constant, class Where>
+  void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
+    static_assert(std::is_same_v<Along, Where>,
+                  "load: a view along rows is loaded at a row, one along columns at a column");
+    load(rows<0, Tile::rows>(tile), view, where, k);
+  }
+  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
+  void load(TileRows<first, count, Tile> part, const GlobalView<Box, Along, is_constant>& view, Along where,
+            Range k) const {
+    static_assert(Box::rows == count && Box::cols == Tile::cols,
+                  "load: a view is loaded into a tile of its own shape, or into as many rows of one");
+    static_cast<const Loader&>(*this).load_rows(part, view, where, k);
   }
 };
 

@@ -1,4 +1,4 @@
-#include "ridge/transport/detect_launcher.h"
+#include "ridge/transport/launch_ranks.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "ridge/transport/communicator.h"
-#include "ridge/transport/detect_launcher.h"
+#include "ridge/transport/launch_ranks.h"
 
 namespace ridge::transport {
 

@@ -8,15 +8,13 @@
 #include "ridge/base/cores.h"
 #include "ridge/base/string_util.h"
 #include "ridge/measure/clocks.h"
-#include "ridge/measure/ranks/verify.h"
-#include "ridge/measure/summary.h"
+#include "ridge/measure/run.h"
 #include "ridge/plan/shape.h"
 #include "ridge/pool/isa.h"
 #include "ridge/run/inputs.h"
 #include "ridge/run/npy.h"
 #include "ridge/run/pass_counter.h"
 #include "ridge/run/ranks/device_rank_program.h"
-#include "ridge/run/ranks/gather_tensor.h"
 #include "ridge/run/ranks/rank_program.h"
 
 namespace ridge::ranks {

@@ -5,6 +5,7 @@
 
 #include "ridge/measure/run.h"
 #include "ridge/plan/ranks/chunk_schedule.h"
+#include "ridge/run/ranks/rank_program.h"
 #include "ridge/transport/communicator.h"
 #include "ridge/transport/nccl.h"
 
@@ -32,5 +33,18 @@ struct RankRunResult {
 // `exchange_messages`. An error may occur on one rank only: the caller then calls `abort_all`.
 Result<RankRunResult> run_on_ranks(const RankRunRequest& request, transport::Communicator& comm,
                                    const RunOptions& options);
+
+// Verifies the results of ranks: operands and results of each operation are gathered at rank 0 and compared there with
+// the reference implementation, which ignores the mesh.
+struct VerifyRequest {
+  const Program& program;
+  const Bindings& sizes;
+  const std::vector<std::vector<int>>& operations;  // statements of each operation
+  const std::vector<bool>& is_stored;               // for each slot, true if it is in memory; equal on all ranks
+};
+
+// Collective call. Rank 0 writes errors, the number of verified elements and the first mismatch to `out`.
+Status verify_results(const VerifyRequest& request, const RankProgram& rank_program, transport::Communicator& comm,
+                      const RunOptions& options, Measurement& out);
 
 }  // namespace ridge::ranks

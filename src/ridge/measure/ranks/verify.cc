@@ -1,6 +1,6 @@
 // Error bounds: each of n partial sums is rounded once when it is stored (unit roundoff v), and each addition rounds
 // once in f32 (u). The bound grows by (v + n*u) times the sum of their magnitudes, for each time that sums are stored.
-#include "ridge/measure/ranks/verify.h"
+#include "ridge/measure/ranks/run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "ridge/plan/shape.h"
 #include "ridge/run/device_steps.h"
 #include "ridge/run/inputs.h"
-#include "ridge/run/ranks/gather_tensor.h"
+#include "ridge/run/ranks/rank_program.h"
 
 namespace ridge::ranks {
 namespace {

@@ -1,8 +1,7 @@
 // Computes the gradients of attention on a CPU. Compiled once for each instruction set.
 #include "ridge/ops/attention/backward.h"
-#include "ridge/ops/attention/backward_cpu_run.h"
+#include "ridge/ops/attention/cpu_run.h"
 #include "ridge/ops/attention/model.h"
-#include "ridge/ops/attention/set_view.h"
 
 namespace ridge::ops::RIDGE_BODY_ISA {
 namespace {

@@ -8,7 +8,7 @@
 #include "ridge/base/reason.h"
 #include "ridge/base/result.h"
 #include "ridge/base/timeline.h"
-#include "ridge/ops/attention/backward_problem.h"
+#include "ridge/ops/attention/problem.h"
 #include "ridge/ops/model.h"
 
 namespace ridge::ops {

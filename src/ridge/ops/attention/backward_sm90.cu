@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ridge/device/dependent_launch.h"
 #include "ridge/device/shared_memory.h"
 
 namespace ridge::ops::cuda {
@@ -50,18 +51,10 @@ template <class Kernel> cudaError_t launch_backward_kernel(const BackwardLaunchA
                         x.plan.concurrent_heads};
   order.ascending = !Kernel::config.ordered;
   order.first_row = static_cast<int>(visible.first / Kernel::config.m * Kernel::config.m);
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(x.plan.items, x.multiprocessors)));
-  config.blockDim = dim3(step_threads<Kernel>);
-  config.dynamicSmemBytes = step_shared_bytes<Kernel>;
-  config.stream = x.stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, run_steps<Kernel>, make_globals<Kernel>(x),
-                            StepKernelArgs{order, x.counters, nullptr});
+  const device::LaunchShape shape{std::min<std::int64_t>(x.plan.items, x.multiprocessors), step_threads<Kernel>,
+                                  step_shared_bytes<Kernel>};
+  return device::launch_dependent(run_steps<Kernel>, shape, x.stream, make_globals<Kernel>(x),
+                                  StepKernelArgs{order, x.counters, nullptr});
 }
 
 // Returns the keys that no item of the backward kernel covers; an item covers a full tile of m keys.

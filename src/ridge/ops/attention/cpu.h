@@ -3,8 +3,8 @@
 // is true, weights are rounded to bf16 before they are multiplied by v, as on devices.
 #pragma once
 
-#include "ridge/ops/attention/backward_problem.h"
 #include "ridge/ops/attention/model.h"
+#include "ridge/ops/attention/problem.h"
 
 namespace ridge::ops {
 

@@ -6,7 +6,6 @@
 
 #include "ridge/ops/attention/attention.h"
 #include "ridge/ops/attention/cpu_run.h"
-#include "ridge/ops/attention/set_view.h"
 
 namespace ridge::ops {
 namespace {

@@ -11,7 +11,6 @@
 #include "ridge/ops/attention/config.h"
 #include "ridge/ops/attention/cpu.h"
 #include "ridge/ops/attention/mask.h"
-#include "ridge/ops/attention/validate_layout.h"
 #include "ridge/ops/fitted.h"
 #include "ridge/pool/isa.h"
 
@@ -149,6 +148,17 @@ Reason validate_sizes(const AttentionProblem& p) {
   if (p.lengths)
     if (auto why = validate_lengths(p, *p.lengths)) return why;
   return validate_packing(p);
+}
+
+// Returns a reason if the elements of p.outer * `heads` heads of `rows` rows overlap in memory.
+Reason validate_layout(const char* name, const HeadsLayout& x, const AttentionProblem& p, std::int64_t heads,
+                       std::int64_t rows) {
+  if ((p.outer > 1 && x.outer == 0) || (heads > 1 && x.head == 0))
+    return fmt::format("{}'s heads overlap: expected strides above 0, found {} and {} for {} x {} heads", name, x.outer,
+                       x.head, p.outer, heads);
+  if (x.row < p.width && rows > 1)
+    return fmt::format("{}'s rows overlap: expected a row stride of at least {}, found {}", name, p.width, x.row);
+  return {};
 }
 
 // Checks an operand's layout: pages and packed sequences replace the groups of heads.
@@ -340,6 +350,24 @@ Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device
 }
 CpuForecast cpu_forecast(const AttentionProblem& p, int) {
   return {.kernel = "attention", .vector_flops = flops(p), .uses_bf16_pairs = multiplies_bf16_pairs(p.dtype)};
+}
+
+Reason unsupported_reason(const AttentionBackwardProblem& problem) {
+  AttentionProblem p = problem.forward;
+  if (auto why = validate_uniform_sequences(p)) return why;
+  p.o = problem.dq;  // o is only read
+  if (p.cap > 0) return fmt::format("expected scores without a cap in attention's gradients, found {}", p.cap);
+  if (!p.moves_with_rows)
+    return "expected a mask that moves with the rows in attention's gradients, found one band for all";
+  if (auto why = validate_layout("dq", problem.dq, p, p.heads, p.rows)) return why;
+  if (auto why = unsupported_reason(p)) return why;
+  if (auto why = validate_layout("dk", problem.dk, p, p.key_heads, p.keys)) return why;
+  return validate_layout("dv", problem.dv, p, p.key_heads, p.keys);
+}
+
+// Memory traffic also includes the partial sums of dq, which are written and read.
+CpuForecast cpu_forecast(const AttentionBackwardProblem& p, int) {
+  return {.kernel = "attention_backward", .vector_flops = flops(p)};
 }
 
 }  // namespace ridge::ops

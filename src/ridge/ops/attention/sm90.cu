@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ridge/device/dependent_launch.h"
 #include "ridge/device/shared_memory.h"
 
 namespace ridge::ops::cuda {
@@ -82,17 +83,9 @@ template <class Kernel> cudaError_t launch_attention(const AttentionLaunchArgs& 
   const int heads_per_tile = x.plan.heads_per_tile;
   const tile::ItemOrder order{static_cast<int>(p.outer * p.heads / heads_per_tile), static_cast<int>(p.rows),
                               Kernel::config.m / heads_per_tile, x.plan.concurrent_heads, x.plan.key_splits};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(x.plan.items, x.multiprocessors)));
-  config.blockDim = dim3(step_threads<Kernel>);
-  config.dynamicSmemBytes = step_shared_bytes<Kernel>;
-  config.stream = x.stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, run_steps<Kernel>, g, StepKernelArgs{order, x.counters, x.states});
+  const device::LaunchShape shape{std::min<std::int64_t>(x.plan.items, x.multiprocessors), step_threads<Kernel>,
+                                  step_shared_bytes<Kernel>};
+  return device::launch_dependent(run_steps<Kernel>, shape, x.stream, g, StepKernelArgs{order, x.counters, x.states});
 }
 
 constexpr AttentionConfig select_config(std::size_t i, bool is_ragged) {

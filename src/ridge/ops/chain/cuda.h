@@ -1,5 +1,5 @@
 // Runs chains on a CUDA device, queued on the caller's stream. A kernel is generated and compiled once for each program
-// (device/run_generated.h); without a compiler a kernel interprets the steps. These functions neither allocate device
+// (device/run_generated.h), so a machine without NVRTC cannot run chains. These functions neither allocate device
 // memory nor wait. Data pointers are device memory aligned to their elements.
 #pragma once
 
@@ -13,7 +13,7 @@ struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-// Returns why the program cannot run. Needs no device.
+// Returns why the program cannot run, for example without NVRTC.
 Reason unsupported_reason(const ChainProgram& program);
 
 // Errors: the launch fails. The program must be supported. tensors[i] is the data of

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "ridge/device/nvrtc.h"
+#include "ridge/device/run_generated.h"
+#include "ridge/ops/chain/cuda.h"
 
 namespace ridge::ops {
 namespace {
@@ -42,6 +44,16 @@ TEST(GeneratedTest, SourceDoesNotDependOnTheSize) {
   EXPECT_EQ(gate_kernel(1 << 20, DType::f32).source, gate_kernel((1 << 20) + 4096, DType::f32).source);
   EXPECT_NE(gate_kernel(1 << 20, DType::f32).source, gate_kernel(1 << 20, DType::bf16).source);
   EXPECT_NE(gate_kernel(1 << 20, DType::f32).source, gate_kernel(1 << 20, DType::f32, 4100).source);  // no vector loads
+}
+
+TEST(GeneratedTest, ChainsAreRefusedIfKernelsCannotBeGenerated) {
+  const Reason why = device::generation_unavailable_reason();
+  if (!why) GTEST_SKIP() << "kernels can be generated";
+  const ChainTensor flat{DType::f32, {1}};
+  const ChainProgram copy{
+      {8}, {flat, flat}, {{.op = ChainOp::load, .result = 0, .slot = 0}, {.op = ChainOp::store, .a = 0, .slot = 1}}, 1};
+  EXPECT_EQ(cuda::unsupported_reason(copy).text(),
+            "NVRTC compiles pointwise kernels when they are first run: " + why.text());
 }
 
 TEST(GeneratedTest, EmptyChainsLaunchNoBlocks) { EXPECT_EQ(gate_kernel(0, DType::f32).blocks, 0); }

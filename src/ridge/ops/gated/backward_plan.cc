@@ -204,41 +204,57 @@ GatedBackwardPlan choose_plan(const GatedBackward& b, std::size_t workspace_byte
   });
 }
 
-Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_t free_bytes,
-                                              const DeviceNumbers& device) {
+namespace {
+
+// Returns an address that is aligned for every kernel and belongs to no memory; plans read only the alignment.
+void* distinct_placeholder(int i) { return placeholder_pointer(std::uintptr_t{1} << (40 + i)); }
+
+GatedCall make_placeholder_forward(const GatedCall& sizes) {
   GatedCall forward = sizes;
-  const auto placeholder = [](int i) { return placeholder_pointer(std::uintptr_t{1} << (40 + i)); };
-  forward.x = placeholder(0);
-  forward.up = placeholder(1);
-  forward.gate = placeholder(2);
-  forward.y = placeholder(3);
+  forward.x = distinct_placeholder(0);
+  forward.up = distinct_placeholder(1);
+  forward.gate = distinct_placeholder(2);
+  forward.y = distinct_placeholder(3);
   forward.h = nullptr;
   forward.out = forward.bias = sizes.dtype;
   forward.x_row_stride = forward.weight_line_stride = sizes.k;
   forward.y_row_stride = sizes.n;
   forward.h_row_stride = 2 * sizes.n;
+  return forward;
+}
+
+GatedBackward make_placeholder_backward(const GatedCall& sizes, const GatedCall& forward) {
   GatedBackward backward{
       .m = sizes.m, .n = sizes.n, .k = sizes.k, .dtype = sizes.dtype, .activation = sizes.activation};
   backward.x = forward.x;
   backward.up = forward.up;
   backward.gate = forward.gate;
-  backward.dy = placeholder(4);
-  backward.dx = placeholder(5);
-  backward.dup = placeholder(6);
+  backward.dy = distinct_placeholder(4);
+  backward.dx = distinct_placeholder(5);
+  backward.dup = distinct_placeholder(6);
   backward.dgate = static_cast<char*>(backward.dup) + sizes.n * sizes.k * 2;
-  backward.dbu = placeholder(8);
+  backward.dbu = distinct_placeholder(8);
   backward.dbg = static_cast<char*>(backward.dbu) + sizes.n * 2;
   backward.x_row_stride = backward.weight_line_stride = backward.dx_row_stride = backward.weight_grad_row_stride =
       sizes.k;
   backward.dy_row_stride = sizes.n;
   backward.h_row_stride = 2 * sizes.n;
+  return backward;
+}
+
+}  // namespace
+
+Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_t free_bytes,
+                                              const DeviceNumbers& device) {
+  GatedCall forward = make_placeholder_forward(sizes);
+  GatedBackward backward = make_placeholder_backward(sizes, forward);
   if (const auto why = unsupported_reason(backward)) return input_error(why.text());
   const std::size_t h_bytes = 4 * sizes.m * sizes.n;
   std::size_t needed_bytes = 0;
   for (const bool keeps_h : {true, false}) {
     const std::size_t h_kept_bytes = keeps_h ? h_bytes : 0,
                       available_bytes = free_bytes > h_kept_bytes ? free_bytes - h_kept_bytes : 0;
-    forward.h = backward.h = keeps_h ? placeholder(9) : nullptr;
+    forward.h = backward.h = keeps_h ? distinct_placeholder(9) : nullptr;
     const GatedBackwardPlan plan = choose_plan(backward, available_bytes, device);
     const GatedPlan forward_plan = choose_plan_within(forward, available_bytes, device);
     needed_bytes = h_kept_bytes + plan.workspace_bytes;

@@ -82,6 +82,22 @@ bool encode_results(GatedLaunchArgs& x, const GatedCall& call, int columns) {
          encode_store(x.g_maps.map, x.g_maps.tail, make_lines(gates, call.h_row_stride), call.dtype, columns);
 }
 
+// Copies the operands that the plan copies to `memory` and makes `operands` refer to the copies.
+Status copy_unaligned_operands(const GatedPlan& plan, GatedOperands& operands, char* memory, cudaStream_t stream) {
+  const auto copy = [&](TileOperand& x) {
+    const cudaError_t e = copy_to_aligned_lines(x, false, memory, 1, stream);
+    x.data = memory;
+    x.line_stride = copy_line_stride(x);
+    memory += copy_size_bytes(x, 1);
+    return e;
+  };
+  cudaError_t copied = cudaSuccess;
+  if (plan.copy_x) copied = copy(operands.x);
+  if (plan.copy_up && copied == cudaSuccess) copied = copy(operands.up);
+  if (plan.copy_gate && copied == cudaSuccess) copied = copy(operands.gate);
+  return device::to_status(copied, "copying an operand");
+}
+
 Status launch_tiles(const GatedCall& call, const GatedPlan& plan, const device::DeviceWorkspace& workspace,
                     cudaStream_t stream) {
   const MatmulConfig& c = sm90_gated_kernel_configs[plan.config];
@@ -96,18 +112,7 @@ Status launch_tiles(const GatedCall& call, const GatedPlan& plan, const device::
                                          "clearing the workspace's counters"));
   }
   GatedOperands operands = make_gated_operands(call);
-  const auto copy = [&](TileOperand& x) {
-    const cudaError_t e = copy_to_aligned_lines(x, false, next_free, 1, stream);
-    x.data = next_free;
-    x.line_stride = copy_line_stride(x);
-    next_free += copy_size_bytes(x, 1);
-    return e;
-  };
-  cudaError_t copied = cudaSuccess;
-  if (plan.copy_x) copied = copy(operands.x);
-  if (plan.copy_up && copied == cudaSuccess) copied = copy(operands.up);
-  if (plan.copy_gate && copied == cudaSuccess) copied = copy(operands.gate);
-  RIDGE_TRY_STATUS(device::to_status(copied, "copying an operand"));
+  RIDGE_TRY_STATUS(copy_unaligned_operands(plan, operands, next_free, stream));
   if (!encode_load(x.a, operands.x, call.dtype, c.m, c.k) || !encode_load(x.b, operands.up, call.dtype, c.n / 2, c.k) ||
       !encode_load(x.c, operands.gate, call.dtype, c.n / 2, c.k) || !encode_results(x, call, c.n / 2))
     return device::tensor_map_error();

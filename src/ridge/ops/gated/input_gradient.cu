@@ -2,6 +2,7 @@
 #include "ridge/ops/gated/input_gradient.h"
 
 #include "ridge/device/cuda_status.h"
+#include "ridge/device/dependent_launch.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/gated/joined_matmul.h"
 #include "ridge/ops/product/sm90.h"
@@ -44,18 +45,10 @@ template <int index, class T> Status launch_with_config(const InputGradient& x, 
   g.d.target.adds_to_output = x.add;
   tile::sm90::ProductArgs problem{};
   problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * padded_depth(x.k), 1, 1, 8};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(tile::sm90::block_threads<ConfiguredKernel>);
-  config.dynamicSmemBytes = tile::sm90::shared_bytes<ConfiguredKernel>;
-  config.stream = stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return device::to_status(cudaLaunchKernelEx(&config, tile::sm90::run_product<ConfiguredKernel>, g, problem,
-                                              tile::sm90::PeerRowMapsOf<ConfiguredKernel>{}),
+  const device::LaunchShape shape{blocks, tile::sm90::block_threads<ConfiguredKernel>,
+                                  tile::sm90::shared_bytes<ConfiguredKernel>};
+  return device::to_status(device::launch_dependent(tile::sm90::run_product<ConfiguredKernel>, shape, stream, g,
+                                                    problem, tile::sm90::PeerRowMapsOf<ConfiguredKernel>{}),
                            doing);
 }
 

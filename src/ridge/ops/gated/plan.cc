@@ -86,6 +86,16 @@ Reason unsupported_reason(const GatedCall& c) {
   return {};
 }
 
+// Returns the work of both products as one, without copies of operands.
+static TileWork make_gated_work(const GatedCall& call) {
+  TileWork work{1, call.m, 2 * call.n, call.k};
+  const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
+  work.minimum_bytes =
+      2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
+      product(call.m, call.n) * ((call.y != nullptr ? dtype_bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
+  return work;
+}
+
 std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                    int config, int splits) {
   const MatmulConfig& c = sm90_gated_kernel_configs[config];
@@ -118,11 +128,7 @@ std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_
   }
   if (plan.workspace_bytes > 0) plan.workspace_bytes += device::counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
-  TileWork work{1, call.m, 2 * call.n, call.k};
-  const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
-  work.minimum_bytes =
-      2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
-      product(call.m, call.n) * ((call.y != nullptr ? dtype_bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
+  TileWork work = make_gated_work(call);
   work.copies = plan.copy_x + plan.copy_up + plan.copy_gate;
   work.copied_bytes = copied;
   plan.predicted_s = predict_seconds(c, work, {splits, tile::SplitMode::split_k}, device);

@@ -2,6 +2,7 @@
 // ops/gated.
 #pragma once
 
+#include "ridge/device/dependent_launch.h"
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/gated/matmul.h"
 #include "ridge/ops/product/sm90.h"
@@ -118,18 +119,9 @@ template <class Kernel> cudaError_t launch_gated_kernel(const GatedLaunchArgs& x
   g.d.row_stride = x.d_row_stride;
   g.combine = {x.activation, sigmoid_coefficients(x.activation),      x.bu,          x.bg, x.h != nullptr, x.u_maps,
                x.g_maps,     static_cast<decltype(g.combine.h)>(x.h), x.h_row_stride};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(x.blocks));
-  config.blockDim = dim3(tile::sm90::block_threads<Kernel>);
-  config.dynamicSmemBytes = tile::sm90::shared_bytes<Kernel>;
-  config.stream = x.stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, tile::sm90::run_product<Kernel>, g, x.problem,
-                            tile::sm90::PeerRowMapsOf<Kernel>{});
+  const device::LaunchShape shape{x.blocks, tile::sm90::block_threads<Kernel>, tile::sm90::shared_bytes<Kernel>};
+  return device::launch_dependent(tile::sm90::run_product<Kernel>, shape, x.stream, g, x.problem,
+                                  tile::sm90::PeerRowMapsOf<Kernel>{});
 }
 
 template <class T> void register_gated_configs(CompiledGatedConfig* kernels);

@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include "ridge/ops/library/formula.h"
-#include "ridge/ops/library/overlap.h"
 
 namespace ridge::ops {
 namespace {
@@ -21,7 +20,7 @@ constexpr LibraryParameter numbers[] = {
     {"library_prefill_item_s", "s", 2e-6},          // Fixed time per tile of rows at width 128
     {"library_prefill_item_width", "1", 0.3},       // Exponent of the width in the fixed time per tile
     {"library_prefill_memory", "1", 0.6},           // Fraction of the peak memory bandwidth
-    {"library_prefill_overlap", "1", 1.3},          // Overlap exponent of bytes and steps (overlap.h)
+    {"library_prefill_overlap", "1", 1.3},          // Overlap exponent of bytes and steps (`overlap_seconds`)
     {"library_prefill_slowdown", "1", 0.1},         // Slowdown of long compute-bound kernels by the power limit
     {"library_prefill_packing", "1", 1.05},         // Factor on the time if heads share a tile
 };
@@ -81,7 +80,7 @@ constexpr LibraryParameter numbers[] = {
     {"library_decode_item_s", "s", 2.5e-6},     // Fixed time per split of an item's keys
     {"library_decode_step_width", "1", 1.5},    // Exponent of the width in the time of a step
     {"library_decode_merge_s", "s", 2.5e-6},    // Merge of the splits
-    {"library_decode_overlap", "1", 1.3},       // Overlap exponent of bytes and steps (overlap.h)
+    {"library_decode_overlap", "1", 1.3},       // Overlap exponent of bytes and steps (`overlap_seconds`)
     {"library_decode_step_queries", "1", 0.3},  // Exponent of a tile's queries in the time of a step
 };
 

@@ -1,5 +1,4 @@
 #include "ridge/ops/library/formula.h"
-#include "ridge/ops/library/overlap.h"
 
 namespace ridge::ops {
 namespace {
@@ -17,7 +16,7 @@ constexpr LibraryParameter numbers[] = {
     {"cpu_memory", "1", 0.9},     // Fraction of the memory bandwidth
     {"cpu_cache", "1", 3},        // Bandwidth of the last-level cache over that of memory
     {"cpu_held", "1", 0.6},       // Data size over cache size at which half of the bytes miss
-    {"cpu_overlap", "1", 2},      // Overlap exponent of computing and bytes (overlap.h)
+    {"cpu_overlap", "1", 2},      // Overlap exponent of computing and bytes (`overlap_seconds`)
 };
 
 double estimate_seconds(std::span<const double> x, const LibraryDevice& chip, std::span<const double> n) {

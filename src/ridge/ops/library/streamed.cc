@@ -1,5 +1,4 @@
 #include "ridge/ops/library/formula.h"
-#include "ridge/ops/library/overlap.h"
 
 namespace ridge::ops {
 namespace {
@@ -13,7 +12,7 @@ constexpr LibraryParameter numbers[] = {
     {"library_streamed_cache", "1", 1.3},        // Bandwidth of the last-level cache over that of memory
     {"library_streamed_held", "1", 0.7},         // Data size over cache size at which half of the bytes miss
     {"library_streamed_row_s", "s", 1e-9},       // Time per row on one core
-    {"library_streamed_overlap", "1", 2},        // Overlap exponent of rows and bytes (overlap.h)
+    {"library_streamed_overlap", "1", 2},        // Overlap exponent of rows and bytes (`overlap_seconds`)
 };
 
 double estimate_seconds(std::span<const double> sizes, const LibraryDevice& chip, std::span<const double> n) {

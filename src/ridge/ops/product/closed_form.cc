@@ -118,6 +118,10 @@ double predict_waves_us(const BoundRates& rates, const MatmulConfig& c, const Sp
                         f.wave_overlap_power);
   return us;
 }
+double predict_stream_k_us(const BoundRates& rates, double run_cycles, double bytes) {
+  return rates.f.stream_k_cycles / rates.cycles_per_us +
+         overlap_times(run_cycles / rates.cycles_per_us, bytes / rates.memory, rates.f.wave_overlap_power);
+}
 // A copy reads and writes the operand. The fitted bandwidth includes the kernel's reads of the copy, mostly from the
 // L2.
 double predict_copy_us(const BoundRates& rates, const TileWork& w, const DeviceNumbers& device) {
@@ -164,14 +168,10 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
       w.minimum_bytes + std::max(requested_bytes - w.minimum_bytes, 0.0) * rates.memory / rates.l2_repeat;
   const double bytes = overlap_times(unique_bytes, requested_bytes * rates.memory / rates.l2_total,
                                      f.l2_overlap_power);  // Equivalent memory bytes
-  double us = 0;
-  if (streamed) {
-    const double run = ceil_quotient(tiles * stages, sms) * x.stage + 2 * count_split_cycles(f, c, split);
-    us = f.stream_k_cycles / rates.cycles_per_us +
-         overlap_times(run / rates.cycles_per_us, bytes / rates.memory, f.wave_overlap_power);
-  } else {
-    us = predict_waves_us(rates, c, split, x, {ceil_quotient(stages, splits), items, concurrent, bytes});
-  }
+  const double run_cycles = ceil_quotient(tiles * stages, sms) * x.stage + 2 * count_split_cycles(f, c, split);
+  double us = streamed
+                  ? predict_stream_k_us(rates, run_cycles, bytes)
+                  : predict_waves_us(rates, c, split, x, {ceil_quotient(stages, splits), items, concurrent, bytes});
   const double busy = std::min(1.0, tiles * stages * x.multiply / sms / rates.cycles_per_us / us);
   us *= 1 + f.power_slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
   us += (f.launch_cycles + f.first_load_cycles +

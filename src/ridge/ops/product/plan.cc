@@ -213,79 +213,119 @@ std::int64_t max_grouped_tiles(const MatmulConfig& c, const TileProblem& t) {
   return ceil_div(t.n, across) * (t.m / along + max_nonempty_groups(t));
 }
 
+constexpr std::int64_t max_kernel_count = (std::int64_t{1} << 31) - 1024;  // kernels count in 32 bits
+
+// Plans copies of operands that the copy engine cannot read, and those that are wanted. Copies of narrow operands are
+// transposed if the workspace suffices.
+void decide_copies(TileProblem& t, const OperandCopies& wanted, std::size_t workspace_bytes, MatmulPlan& plan) {
+  const auto decide = [&](TileOperand& x, bool is_wanted, bool& copy, bool& transpose) {
+    copy = is_wanted || !can_copy_engine_read(x, t.batch);
+    transpose = copy && is_narrow(x) &&
+                copy_size_bytes(with_contiguous_k(x), t.batch) + device::counter_bytes <= workspace_bytes;
+    if (transpose) x = with_contiguous_k(x);
+    if (copy) plan.workspace_bytes += copy_size_bytes(x, t.batch);
+  };
+  decide(t.a, wanted.a, plan.copy_a, plan.transpose_a);
+  decide(t.b, wanted.b, plan.copy_b, plan.transpose_b);
+}
+
+// Returns the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
+TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
+  TileWork w{max_nonempty_groups(t), t.a.extent, t.b.extent, t.k};
+  if (c.swap) std::swap(w.m, w.n);
+  if (t.grouped) (c.swap ? w.n : w.m) = ceil_div(t.m, w.batch);
+  return w;
+}
+
+// Returns the number of tiles, or 0 if the kernel cannot count them, their stages or their rows.
+std::int64_t count_plan_tiles(const MatmulConfig& c, const TileWork& w, std::int64_t rows, int splits) {
+  if (rows > max_kernel_count || w.m > max_kernel_count || w.n > max_kernel_count || w.k > max_kernel_count ||
+      w.batch > max_kernel_count || ceil_div(w.k, c.k) * splits > max_kernel_count)
+    return 0;
+  const std::int64_t clusters_m = ceil_div(w.m, c.m * c.cluster_m), clusters_n = ceil_div(w.n, c.n * c.cluster_n);
+  if (clusters_m > max_kernel_count / clusters_n / c.cluster()) return 0;
+  const std::int64_t tiles = clusters_m * clusters_n * c.cluster();
+  return tiles > max_kernel_count / w.batch / splits ? 0 : tiles * w.batch;
+}
+
+std::int64_t max_concurrent_blocks(const MatmulConfig& c, int multiprocessors) {
+  return c.cluster() * count_concurrent_clusters(c.cluster(), multiprocessors);
+}
+
+// True if the config supports these splits of tiles with `stages` stages each.
+bool can_split(const MatmulConfig& c, const SplitK& split, std::int64_t tiles, std::int64_t stages,
+               int multiprocessors) {
+  if (split.splits > 1 && (!c.can_split() || stages < split.splits)) return false;
+  switch (split.split_mode) {
+    case SplitMode::cluster_split_k: return c.can_split_in_cluster();
+    case SplitMode::cooperative_split_k:
+      return c.epilogue_steps() >= 2 && split.splits <= tile::max_cooperative_splits &&
+             tiles * split.splits <= max_concurrent_blocks(c, multiprocessors);
+    case SplitMode::stream_k:
+      // Stream-K is restricted to cases where it is faster: weights read once, long runs of stages, few partial sums.
+      return c.swap && c.n <= 32 && c.a == Major::k && c.cluster() == 1 && stages >= 16 &&
+             tiles <= max_kernel_count / stages && tiles % multiprocessors != 0 &&
+             tiles * stages >= 4 * multiprocessors;
+    default: return true;
+  }
+}
+
+// Sets the blocks, waves and workspace of a plan whose tiles, splits and copies are set. Returns false if the kernel
+// cannot count the stages or the workspace has too few counters.
+bool assign_blocks(const MatmulConfig& c, const TileProblem& t, std::int64_t stages, int multiprocessors,
+                   MatmulPlan& plan) {
+  const std::int64_t concurrent_blocks = max_concurrent_blocks(c, multiprocessors);
+  const std::int64_t max_tiles = t.grouped ? max_grouped_tiles(c, t) : plan.tiles;
+  if (max_tiles > max_kernel_count / stages) return false;
+  const bool streamed = plan.split_mode == SplitMode::stream_k;
+  plan.blocks = static_cast<int>(std::min(max_tiles * plan.splits, concurrent_blocks));
+  if (streamed) plan.blocks = multiprocessors;
+  if (plan.split_mode == SplitMode::cluster_split_k) plan.blocks = static_cast<int>(plan.tiles * plan.splits);
+  plan.waves = streamed ? 1 : ceil_div(plan.tiles * plan.splits, concurrent_blocks);
+  if (const std::int64_t partial = count_partial_tiles(plan); partial > 0) {
+    if (plan.tiles * c.warpgroups_per_tile() * 4 > static_cast<std::int64_t>(device::counter_bytes)) return false;
+    plan.workspace_bytes += partial_sum_bytes(c, partial);
+  }
+  if (plan.workspace_bytes > 0) plan.workspace_bytes += device::counter_bytes;
+  return true;
+}
+
+// Sets what the model reads of the operands and their copies.
+void describe_operands(const MatmulConfig& c, const TileProblem& t, const MatmulPlan& plan, TileWork& w) {
+  w.alignment_a = plan.copy_a ? 128 : line_alignment(t.a);
+  w.alignment_b = plan.copy_b ? 128 : line_alignment(t.b);
+  if (c.swap) std::swap(w.alignment_a, w.alignment_b);
+  w.narrow_a = is_narrow(c.swap ? t.b : t.a);
+  w.narrow_b = is_narrow(c.swap ? t.a : t.b);
+  w.element_stores = t.d_line_stride % 4 != 0;
+  w.copies = plan.copy_a + plan.copy_b;
+  w.prefetch_constants = plan.prefetch_constants;
+}
+
 }  // namespace
 
 std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std::size_t workspace_bytes,
                                                      const DeviceNumbers& device, const PlanChoice& choice,
                                                      const ProductModel& model) {
   const auto& [config, split, copy_choice] = choice;
-  const int sms = device.multiprocessors;
   TileProblem t = make_tile_problem(call);
   const MatmulConfig& c = sm90_kernel_configs[config];
-  const int splits = split.splits;
   if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !is_16_bit_float(call.problem.a.dtype)) return std::nullopt;
   if (c.grouped != t.grouped || (c.grouped && split.split_mode != SplitMode::split_k)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, config, t.d_transposed};
-  double copied = 0;
-  const auto decide_copy = [&](TileOperand& x, bool wants_copy, bool& copy, bool& transpose) {
-    copy = wants_copy || !can_copy_engine_read(x, t.batch);
-    transpose = copy && is_narrow(x) &&
-                copy_size_bytes(with_contiguous_k(x), t.batch) + device::counter_bytes <= workspace_bytes;
-    if (transpose) x = with_contiguous_k(x);
-    if (copy) {
-      plan.workspace_bytes += copy_size_bytes(x, t.batch);
-      copied += static_cast<double>(copy_size_bytes(x, t.batch));
-    }
-  };
-  decide_copy(t.a, copy_choice.a, plan.copy_a, plan.transpose_a);
-  decide_copy(t.b, copy_choice.b, plan.copy_b, plan.transpose_b);
-  const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
-  if (a.major != c.a || b.major != c.b) return std::nullopt;
-  TileWork w{max_nonempty_groups(t), a.extent, b.extent, t.k};
-  // The lengths of groups are unknown: assumes uniform groups.
-  if (t.grouped) (c.swap ? w.n : w.m) = ceil_div(t.m, w.batch);
-  constexpr std::int64_t max_int = (std::int64_t{1} << 31) - 1024;
+  decide_copies(t, copy_choice, workspace_bytes, plan);
+  if ((c.swap ? t.b : t.a).major != c.a || (c.swap ? t.a : t.b).major != c.b) return std::nullopt;
+  TileWork w = make_tile_work(c, t);
+  w.copied_bytes = static_cast<double>(plan.workspace_bytes);
   const std::int64_t stages = ceil_div(w.k, c.k);
-  if (t.m > max_int || w.m > max_int || w.n > max_int || w.k > max_int || w.batch > max_int ||
-      stages * splits > max_int)
-    return std::nullopt;
-  const std::int64_t tiles_m = ceil_div(w.m, c.m * c.cluster_m),
-                     tiles_n = ceil_div(w.n, c.n * c.cluster_n);  // In clusters
-  if (tiles_m > max_int / tiles_n / c.cluster()) return std::nullopt;
-  plan.tiles = tiles_m * tiles_n * c.cluster();
-  if (plan.tiles > max_int / w.batch / splits) return std::nullopt;
-  plan.tiles *= w.batch;
+  plan.splits = split.splits;
+  plan.split_mode = split.split_mode;
+  plan.tiles = count_plan_tiles(c, w, t.m, plan.splits);
+  if (plan.tiles == 0 || !can_split(c, split, plan.tiles, stages, device.multiprocessors)) return std::nullopt;
   // For short groups, tiles that read the same weights are adjacent, so that weights are read from memory once.
   if (t.grouped && c.swap) plan.raster_rows = 1;
-  plan.splits = splits;
-  plan.split_mode = split.split_mode;
-  if (splits > 1 && (!c.can_split() || stages < splits)) return std::nullopt;
-  if (split.split_mode == SplitMode::cluster_split_k && !c.can_split_in_cluster()) return std::nullopt;
-  if (split.split_mode == SplitMode::cooperative_split_k &&
-      (c.epilogue_steps() < 2 || splits > tile::max_cooperative_splits))
+  if (!assign_blocks(c, t, stages, device.multiprocessors, plan) || plan.workspace_bytes > workspace_bytes)
     return std::nullopt;
-  if (split.split_mode == SplitMode::stream_k) {
-    // Stream-K is restricted to cases where it is faster: weights read once, long runs of stages, few partial sums.
-    if (!c.swap || c.n > 32 || c.a != Major::k || c.cluster() > 1 || stages < 16 || plan.tiles > max_int / stages ||
-        plan.tiles % sms == 0 || plan.tiles * stages < 4 * sms)
-      return std::nullopt;
-  }
-  const std::int64_t concurrent_blocks = c.cluster() * count_concurrent_clusters(c.cluster(), sms);
-  if (split.split_mode == SplitMode::cooperative_split_k && plan.tiles * splits > concurrent_blocks)
-    return std::nullopt;
-  const std::int64_t max_tiles = t.grouped ? max_grouped_tiles(c, t) : plan.tiles;
-  if (max_tiles > max_int / stages) return std::nullopt;
-  plan.blocks = static_cast<int>(std::min(max_tiles * splits, concurrent_blocks));
-  if (split.split_mode == SplitMode::stream_k) plan.blocks = sms;
-  if (split.split_mode == SplitMode::cluster_split_k) plan.blocks = static_cast<int>(plan.tiles * splits);
-  if (const std::int64_t partial = count_partial_tiles(plan); partial > 0) {
-    if (plan.tiles * c.warpgroups_per_tile() * 4 > static_cast<std::int64_t>(device::counter_bytes))
-      return std::nullopt;
-    plan.workspace_bytes += partial_sum_bytes(c, partial);
-  }
-  plan.waves = split.split_mode == SplitMode::stream_k ? 1 : ceil_div(plan.tiles * splits, concurrent_blocks);
-  if (plan.workspace_bytes > 0) plan.workspace_bytes += device::counter_bytes;
-  if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
   w.result_bytes = result_bytes(t, call.problem.d.dtype);
   const bool saves_bytes = split.split_mode == SplitMode::cluster_split_k || split.split_mode == SplitMode::stream_k;
@@ -294,15 +334,7 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
   // kernels, so B may be loaded during the copy even if an earlier kernel wrote it.
   plan.prefetch_constants =
       !t.grouped && !plan.copy_b && (plan.copy_a || (t.constant_b && !is_compute_bound(w, device)));
-  w.alignment_a = plan.copy_a ? 128 : line_alignment(t.a);
-  w.alignment_b = plan.copy_b ? 128 : line_alignment(t.b);
-  w.narrow_a = is_narrow(a);
-  w.narrow_b = is_narrow(b);
-  if (c.swap) std::swap(w.alignment_a, w.alignment_b);
-  w.element_stores = t.d_line_stride % 4 != 0;
-  w.copies = plan.copy_a + plan.copy_b;
-  w.copied_bytes = copied;
-  w.prefetch_constants = plan.prefetch_constants;
+  describe_operands(c, t, plan, w);
   plan.predicted_s =
       t.grouped ? predict_grouped_seconds(c, w, device, model) : predict_seconds(c, w, split, device, model);
   return UncorrectedPlan{plan, w};

@@ -2,9 +2,11 @@
 // not overlap the output. `threads` 0 means every core that the process may use (base/cores.h).
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ridge/base/reason.h"
+#include "ridge/ops/rows/problem.h"
 #include "ridge/ops/rows/program.h"
 
 namespace ridge::ops {
@@ -21,5 +23,10 @@ double combine_values(ReduceFunction function, double so_far, double value);  //
 void run_row_function(const RowProblem& problem, const RowData& data, int threads = 0);
 
 void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);
+
+// Runs row-block programs on this CPU.
+Reason unsupported_reason(const RowBlockProgram& program);
+// data[i] is the data of operands[i], or null for scratch. The program must be supported.
+void run_row_blocks(const RowBlockProgram& program, std::span<void* const> data, int threads = 0);
 
 }  // namespace ridge::ops

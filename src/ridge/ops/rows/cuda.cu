@@ -1,5 +1,5 @@
-// Row functions on the device: generated kernels (source.cc). If there is no compiler, or a row exceeds the registers,
-// a block processes a row and reads it again in each pass, from the L1 or L2.
+// Row functions on the device: generated kernels (source.cc). If a row exceeds the registers, or NVRTC is missing, a
+// block processes a row and reads it again in each pass, from the L1 or L2.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -1,10 +1,9 @@
-#include "ridge/ops/rows/row_blocks.h"
+#include "ridge/ops/rows/cpu.h"
 
 #include <algorithm>
 
 #include "ridge/base/cores.h"
 #include "ridge/ops/chain/cpu.h"
-#include "ridge/ops/rows/cpu.h"
 #include "ridge/pool/pool.h"
 
 namespace ridge::ops {

@@ -316,6 +316,14 @@ class RowKernelWriter {
     return false;
   }
 
+  std::string write_store(const ChainStep& s) const {
+    const std::string t = "t" + std::to_string(s.slot);
+    if (varies_along_columns(static_cast<std::size_t>(s.slot)))
+      return "  at.store(" + t + ", row, " + wide_name(s.a) + ");\n";
+    return "  at.store_one(" + t + ", row, " + value_in(s.a).name +
+           (value_in(s.a).is_wide ? "[at.row_start_in_lane()]" : "") + ");\n";
+  }
+
   std::string write_step(std::size_t index) {
     const RowProgramStep& given = program_.steps[index];
     const ChainStep& s = given.step;
@@ -325,12 +333,7 @@ class RowKernelWriter {
       final_code_ = "  at.store_column_sums(" + t + ", sums);\n";
       return "  at.add_column_sums(sums, " + wide_name(s.a) + ");\n";
     }
-    if (given.kind == RowProgramStep::StepKind::element && s.op == ChainOp::store) {
-      if (varies_along_columns(static_cast<std::size_t>(s.slot)))
-        return "  at.store(" + t + ", row, " + wide_name(s.a) + ");\n";
-      return "  at.store_one(" + t + ", row, " + value_in(s.a).name +
-             (value_in(s.a).is_wide ? "[at.row_start_in_lane()]" : "") + ");\n";
-    }
+    if (given.kind == RowProgramStep::StepKind::element && s.op == ChainOp::store) return write_store(s);
     const std::string name = "v" + std::to_string(index);
     NamedValue& result = register_values_[s.result];
     std::string value, next_code;

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "ridge/base/check.h"
-#include "ridge/plan/attention/recognize_backward.h"
+#include "ridge/plan/attention/recognize.h"
 #include "ridge/plan/lower.h"
 
 namespace ridge {

@@ -1,4 +1,4 @@
-#include "ridge/plan/attention/recognize_backward.h"
+#include "ridge/plan/attention/recognize.h"
 
 #include <fmt/format.h>
 

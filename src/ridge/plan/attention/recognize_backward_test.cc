@@ -1,5 +1,5 @@
-#include "ridge/plan/attention/recognize_backward.h"
 #include "ridge/base/contains.h"
+#include "ridge/plan/attention/recognize.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

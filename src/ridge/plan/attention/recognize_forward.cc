@@ -1,4 +1,4 @@
-#include "ridge/plan/attention/recognize_forward.h"
+#include "ridge/plan/attention/recognize.h"
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/model.h"
-#include "ridge/plan/choose_fusion.h"
+#include "ridge/plan/plan.h"
 
 namespace ridge::ranks {
 namespace {

@@ -7,7 +7,6 @@
 #include "ridge/base/contains.h"
 #include "ridge/distributed/partition.h"
 #include "ridge/plan/ranks/split_reductions.h"
-#include "ridge/plan/ranks/validate_sharding.h"
 
 namespace ridge::ranks {
 namespace {

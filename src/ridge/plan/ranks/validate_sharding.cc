@@ -1,4 +1,4 @@
-#include "ridge/plan/ranks/validate_sharding.h"
+#include "ridge/plan/ranks/rank_schedule.h"
 
 #include <fmt/format.h>
 

@@ -140,29 +140,44 @@ std::string render_json(const DecodeReport& d) {
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string call_modes_svg(std::span<const CallModeReport> sweep, std::string_view title, std::string_view subtitle) {
-  constexpr std::array<std::string_view, 3> colours{"#d55e00", "#0072b2", "#009e73"};
-  constexpr double width = 960, height = 480;
-  double low = HUGE_VAL, high = 0, min_s = HUGE_VAL, max_s = 0;
+namespace {
+
+struct PlotRange {
+  double min_call_s = HUGE_VAL, max_call_s = 0;  // seconds per call, without calls that take no time
+  double min_s = HUGE_VAL, max_s = 0;            // seconds of all calls
+};
+
+PlotRange find_plot_range(std::span<const CallModeReport> sweep) {
+  PlotRange out;
   for (const CallModeReport& r : sweep) {
     if (sync_seconds_per_call(r) > 0) {
-      low = std::min(low, sync_seconds_per_call(r));
-      high = std::max(high, sync_seconds_per_call(r));
+      out.min_call_s = std::min(out.min_call_s, sync_seconds_per_call(r));
+      out.max_call_s = std::max(out.max_call_s, sync_seconds_per_call(r));
     }
     for (const CallModeCost& c : r.costs) {
       if (!c.is_possible) continue;
-      min_s = std::min(min_s, c.seconds);
-      max_s = std::max(max_s, c.seconds);
+      out.min_s = std::min(out.min_s, c.seconds);
+      out.max_s = std::max(out.max_s, c.seconds);
     }
   }
+  return out;
+}
+
+}  // namespace
+
+std::string call_modes_svg(std::span<const CallModeReport> sweep, std::string_view title, std::string_view subtitle) {
+  constexpr std::array<std::string_view, 3> colours{"#d55e00", "#0072b2", "#009e73"};
+  constexpr double width = 960, height = 480;
+  const PlotRange range = find_plot_range(sweep);
   std::string out = svg_head(width, height);
   out += fmt::format("<title>{2}</title>\n{3}<rect class=\"back\" width=\"{0}\" height=\"{1}\"/>\n", width, height,
                      escape_xml(title), call_mode_styles);
   out += draw_text("title", {24, 28}, title) + draw_text("soft", {24, 48}, subtitle);
-  if (high <= low || min_s <= 0)
+  if (range.max_call_s <= range.min_call_s || range.min_s <= 0)
     return out + draw_text("soft", {24, 90}, "expected at least two times per call above 0: --sync 1e-7..1e-4:*10") +
            "</svg>\n";
-  const LogAxis x{low, high, 90, width - 170}, y{min_s / 1.2, max_s * 1.2, height - 70, 70};
+  const LogAxis x{range.min_call_s, range.max_call_s, 90, width - 170},
+      y{range.min_s / 1.2, range.max_s * 1.2, height - 70, 70};
   out += draw_grid(x, y) +
          draw_text("soft", {(x.from + x.to) / 2, height - 24}, "time per call", " text-anchor=\"middle\"") +
          draw_text("soft", {24, 66}, "time");

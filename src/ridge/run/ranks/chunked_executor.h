@@ -12,15 +12,26 @@
 #include <string>
 #include <vector>
 
+#include "ridge/device/device.h"
 #include "ridge/machine/machine.h"
 #include "ridge/plan/ranks/chunk_prediction.h"
 #include "ridge/plan/ranks/chunk_schedule.h"
 #include "ridge/run/device_steps.h"
 #include "ridge/run/ranks/peer_memory.h"
 #include "ridge/run/ranks/rank_program.h"
-#include "ridge/run/ranks/slot_memory.h"
 
 namespace ridge::ranks {
+
+// Device memory of a rank's slots: one allocation for each stored slot; `address_of` returns null for the others.
+class SlotMemory {
+ public:
+  static Result<SlotMemory> make(const RankProgram& rank_program);
+  std::byte* address_of(int slot) const;
+  const device::DeviceBuffer& allocation(int slot) const { return *memory_[slot]; }
+
+ private:
+  std::vector<std::optional<device::DeviceBuffer>> memory_;
+};
 
 class ChunkedExecutor {
  public:

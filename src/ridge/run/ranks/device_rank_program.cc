@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "ridge/base/timer.h"
-#include "ridge/plan/choose_fusion.h"
+#include "ridge/plan/plan.h"
 #include "ridge/run/device_machine.h"
 #include "ridge/transport/collectives.h"
 

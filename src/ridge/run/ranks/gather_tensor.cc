@@ -1,4 +1,4 @@
-#include "ridge/run/ranks/gather_tensor.h"
+#include "ridge/run/ranks/rank_program.h"
 
 #include <fmt/format.h>
 

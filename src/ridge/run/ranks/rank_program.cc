@@ -9,7 +9,7 @@
 #include "ridge/base/string_util.h"
 #include "ridge/base/timer.h"
 #include "ridge/device/run_generated.h"
-#include "ridge/plan/choose_fusion.h"
+#include "ridge/plan/plan.h"
 #include "ridge/run/device_machine.h"
 #include "ridge/run/device_steps.h"
 #include "ridge/run/inputs.h"
@@ -47,7 +47,8 @@ Result<Plan> plan_local_program(const Program& program, const RunOptions& option
   const Bindings sizes = dimension_sizes(program);
   if (!options.cuda) return make_plan(program, sizes, {.target = Target::cpu, .fuse = options.fuse});
   RIDGE_TRY(device, current_device_numbers());
-  const FuseOptions how{.target = Target::cuda, .fuse = options.fuse, .generate_kernels = !device::interpreter_note()};
+  const FuseOptions how{
+      .target = Target::cuda, .fuse = options.fuse, .generate_kernels = !device::generation_unavailable_reason()};
   return plan_fastest_fusion(program, sizes, how, device);
 }
 

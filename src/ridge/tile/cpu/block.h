@@ -133,13 +133,9 @@ template <int rows, bool packed> struct LeftAddresses {
   }
 };
 
-// Multiplies A with one panel of B. Fields of x are copied to locals, because the compiler must assume that a store to
-// C changes x.
-template <class V, int rows, int vectors, bool packed, bool edge, bool packs_right>
-[[gnu::always_inline]] inline void multiply_panel(const BlockArgs& x, const Unit* b, Unit* keep, typename V::Sum* c,
-                                                  bool add, bool stream, PrefetchCursor<V, packed>& cursor) {
-  constexpr int lanes = V::lanes;
-  typename V::Register sums[rows][vectors];
+// Sets the initial values of the sums: zero, or the tail of packed A (Engine::left_tail).
+template <class V, int rows, int vectors>
+[[gnu::always_inline]] inline void start_sums(const BlockArgs& x, typename V::Register (&sums)[rows][vectors]) {
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
@@ -149,7 +145,75 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool packs_rig
       else
         sums[i][j] = V::zero();
     }
-  const Index c_stride = x.c_stride;
+}
+
+// Calls step(u) for each step of k, u counted from the current address of A, and issues the prefetches.
+template <class V, int rows, bool packed, class Step>
+[[gnu::always_inline]] inline void run_steps(Index steps, LeftAddresses<rows, packed>& a,
+                                             PrefetchCursor<V, packed>& cursor, const Step& step) {
+  for (Index fours = steps / 4; fours > 0;) {
+    const Index n = std::min(fours, PrefetchCursor<V, packed>::linear_steps);
+    fours -= n;
+    for (Index remaining = n; remaining > 0; --remaining) {
+      cursor.prefetch_step();
+      step(0);
+      step(1);
+      step(2);
+      step(3);
+      a.advance_steps(4);
+    }
+    cursor.recompute_addresses(n);
+  }
+  for (Index k = steps % 4; k > 0; --k) {
+    step(0);
+    a.advance_steps(1);
+  }
+}
+
+// Stores the sums of a panel in C or adds them to C. `last` has the lanes of the last vector that exist.
+template <class V, bool edge> struct PanelOutput {
+  using Register = typename V::Register;
+  using Sum = typename V::Sum;
+  Sum* c;
+  Index c_stride;
+  decltype(partial_lanes<V>(0)) last;
+  bool add, stream;
+
+  template <int rows, int vectors> [[gnu::always_inline]] void store_sums(const Register (&sums)[rows][vectors]) const {
+    const auto finish = [&](auto one) __attribute__((always_inline)) {
+      Sum* row_c = c;
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; ++i, row_c += c_stride)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; ++j) one(row_c + V::lanes * j, sums[i][j], edge && j == vectors - 1);
+    };
+    if (add) {
+      finish([&](Sum * at, Register sum, bool part) __attribute__((always_inline)) {
+        if (part)
+          V::sum_store_part(at, V::sum_add(sum, V::sum_load_part(at, last)), last);
+        else
+          V::sum_store(at, V::sum_add(sum, V::sum_load(at)));
+      });
+    } else {
+      finish([&](Sum * at, Register sum, bool part) __attribute__((always_inline)) {
+        if (part) return V::sum_store_part(at, sum, last);
+        if constexpr (can_stream<V> && !edge) {
+          if (stream) return V::sum_stream(at, sum);
+        }
+        V::sum_store(at, sum);
+      });
+    }
+  }
+};
+
+// Multiplies A with one panel of B. Fields of x are copied to locals, because the compiler must assume that a store to
+// C changes x.
+template <class V, int rows, int vectors, bool packed, bool edge, bool packs_right>
+[[gnu::always_inline]] inline void multiply_panel(const BlockArgs& x, const Unit* b, Unit* keep, typename V::Sum* c,
+                                                  bool add, bool stream, PrefetchCursor<V, packed>& cursor) {
+  constexpr int lanes = V::lanes;
+  typename V::Register sums[rows][vectors];
+  start_sums<V>(x, sums);
   const auto last = partial_lanes<V>(edge ? x.cols - (vectors - 1) * lanes : lanes);
   const Index b_stride = x.b_stride;
   LeftAddresses<rows, packed> a(x);
@@ -181,46 +245,9 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool packs_rig
       for (int j = 0; j < vectors; ++j) sums[i][j] = V::multiply_add(sums[i][j], left, columns[j]);
     }
   };
-  for (Index fours = x.steps / 4; fours > 0;) {
-    const Index n = std::min(fours, PrefetchCursor<V, packed>::linear_steps);
-    fours -= n;
-    for (Index remaining = n; remaining > 0; --remaining) {
-      cursor.prefetch_step();
-      step(0);
-      step(1);
-      step(2);
-      step(3);
-      a.advance_steps(4);
-    }
-    cursor.recompute_addresses(n);
-  }
-  for (Index k = x.steps % 4; k > 0; --k) {
-    step(0);
-    a.advance_steps(1);
-  }
-  const auto finish = [&](auto one) __attribute__((always_inline)) {
-    typename V::Sum* row_c = c;
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i, row_c += c_stride)
-#pragma GCC unroll 4
-      for (int j = 0; j < vectors; ++j) one(row_c + lanes * j, sums[i][j], edge && j == vectors - 1);
-  };
-  if (add) {
-    finish([&](typename V::Sum * at, typename V::Register sum, bool part) __attribute__((always_inline)) {
-      if (part)
-        V::sum_store_part(at, V::sum_add(sum, V::sum_load_part(at, last)), last);
-      else
-        V::sum_store(at, V::sum_add(sum, V::sum_load(at)));
-    });
-  } else {
-    finish([&](typename V::Sum * at, typename V::Register sum, bool part) __attribute__((always_inline)) {
-      if (part) return V::sum_store_part(at, sum, last);
-      if constexpr (can_stream<V> && !edge) {
-        if (stream) return V::sum_stream(at, sum);
-      }
-      V::sum_store(at, sum);
-    });
-  }
+  run_steps(x.steps, a, cursor, step);
+  const PanelOutput<V, edge> output{c, x.c_stride, last, add, stream};
+  output.store_sums(sums);
 }
 
 template <class V, int rows, int vectors, bool packed, bool edge, bool packs_right>

@@ -106,6 +106,22 @@ template <class Tag> [[gnu::always_inline]] inline void transpose_8x8(__m256 (&r
   for (int i = 0; i < 8; ++i) r[i] = t[i];
 }
 
+// Stores the first `steps` of eight transposed registers, `width` units apart; each has `lanes` units.
+template <class Tag> [[gnu::always_inline]] inline void store_8_steps(float* out, Index width, Index steps, int lanes,
+                                                                      const __m256 (&r)[8]) {
+  if (steps >= 8 && lanes >= 8) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) _mm256_storeu_ps(out + i * width, r[i]);
+  } else if (steps >= 8 && lanes == 6) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) store_first_lanes<Tag>(out + i * width, r[i], 6);
+  } else {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i)
+      if (i < steps) store_first_lanes<Tag>(out + i * width, r[i], lanes);
+  }
+}
+
 template <class Tag, class T> void pack_along_k_avx2(const PackArgs& x) {
   using Units = PackedUnits8<T>;
   using Element = typename Units::Element;
@@ -123,7 +139,6 @@ template <class Tag, class T> void pack_along_k_avx2(const PackArgs& x) {
     const int lanes = x.lanes - lane, wide = x.width - lane;
     for (Index k = 0, step = 0; step < units; k += k_step, step += 8) {
       __m256 r[8];
-      const Index left = units - step;
       for (int i = 0; i < (lanes < 8 ? lanes : 8); ++i)  // prefetches four lines in advance, to the L2,
         __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 2);  // not the L1
       if (lanes >= 8 && k + k_step <= x.k) {
@@ -135,18 +150,7 @@ template <class Tag, class T> void pack_along_k_avx2(const PackArgs& x) {
           r[i] = i < lanes ? Units::template load<Tag>(source + i * x.stride + k, x.k - k) : _mm256_setzero_ps();
       }
       transpose_8x8<Tag>(r);
-      float* const out = reinterpret_cast<float*>(x.out) + step * x.width + lane;
-      if (left >= 8 && wide >= 8) {
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) _mm256_storeu_ps(out + i * x.width, r[i]);
-      } else if (left >= 8 && wide == 6) {
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) store_first_lanes<Tag>(out + i * x.width, r[i], 6);
-      } else {
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i)
-          if (i < left) store_first_lanes<Tag>(out + i * x.width, r[i], wide);
-      }
+      store_8_steps<Tag>(reinterpret_cast<float*>(x.out) + step * x.width + lane, x.width, units - step, wide, r);
     }
   }
 }

@@ -120,19 +120,36 @@ template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i loa
   }
 }
 
+// Packs a single row, which needs no transposition.
+template <class Tag, class T, class W, int tail>
+[[gnu::always_inline]] inline void pack_row_along_k(const PackArgs& x, Index units) {
+  constexpr Index per_unit = sizeof(Unit) / sizeof(W);
+  __m512i total = _mm512_setzero_si512();
+  for (Index u = 0; u < units; u += 16) {
+    const __m512i r = load_units<Tag, T, W>(static_cast<const T*>(x.source) + u * per_unit, x.k - u * per_unit);
+    _mm512_mask_storeu_epi32(x.out + u, first_lanes_mask<Tag>(units - u), r);
+    if constexpr (tail > 0) total = add_quad_sums<Tag>(total, r);
+  }
+  if constexpr (tail > 0) x.out[units] = -_mm512_reduce_add_epi32(total);
+}
+
+// Stores the first `steps` of 16 transposed registers, `width` units apart.
+template <class Tag> [[gnu::always_inline]] inline void store_steps(Unit* out, Index width, Index steps, __mmask16 mask,
+                                                                    const __m512i (&r)[16]) {
+  if (steps >= 16) {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) _mm512_mask_storeu_epi32(out + i * width, mask, r[i]);
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i)
+      if (i < steps) _mm512_mask_storeu_epi32(out + i * width, mask, r[i]);
+  }
+}
+
 template <class Tag, class T, class W, int tail> void pack_along_k_avx512(const PackArgs& x) {
   constexpr Index per_unit = sizeof(Unit) / sizeof(W);
   const Index units = (x.k + per_unit - 1) / per_unit;
-  if (x.width == 1) {  // a single row needs no transposition
-    __m512i total = _mm512_setzero_si512();
-    for (Index u = 0; u < units; u += 16) {
-      const __m512i r = load_units<Tag, T, W>(static_cast<const T*>(x.source) + u * per_unit, x.k - u * per_unit);
-      _mm512_mask_storeu_epi32(x.out + u, first_lanes_mask<Tag>(units - u), r);
-      if constexpr (tail > 0) total = add_quad_sums<Tag>(total, r);
-    }
-    if constexpr (tail > 0) x.out[units] = -_mm512_reduce_add_epi32(total);
-    return;
-  }
+  if (x.width == 1) return pack_row_along_k<Tag, T, W, tail>(x, units);
   for (int lane = 0; lane < x.width; lane += 16) {
     const T* const source = static_cast<const T*>(x.source) + lane * x.stride;
     const int lanes = x.lanes - lane;
@@ -158,16 +175,7 @@ template <class Tag, class T, class W, int tail> void pack_along_k_avx512(const 
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) total = add_quad_sums<Tag>(total, r[i]);
       }
-      Unit* const out = x.out + u * x.width + lane;
-      const Index steps = units - u < 16 ? units - u : 16;
-      if (steps == 16) {
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) _mm512_mask_storeu_epi32(out + i * x.width, out_mask, r[i]);
-      } else {
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i)
-          if (i < steps) _mm512_mask_storeu_epi32(out + i * x.width, out_mask, r[i]);
-      }
+      store_steps<Tag>(x.out + u * x.width + lane, x.width, units - u, out_mask, r);
     }
     if constexpr (tail > 0)
       _mm512_mask_storeu_epi32(x.out + units * x.width + lane, out_mask, negate_lanes<Tag>(total));
@@ -180,50 +188,78 @@ template <class Tag> [[gnu::always_inline]] inline __m512i pair_indices() {
                           3, 34, 2, 33, 1, 32, 0);
 }
 
-template <class Tag, class T, class W, int tail> void pack_across_k_avx512(const PackArgs& x) {
-  const T* source = static_cast<const T*>(x.source);
-  const __mmask16 in0 = first_lanes_mask<Tag>(x.lanes), in1 = first_lanes_mask<Tag>(x.lanes - 16);
-  const __mmask16 out0 = first_lanes_mask<Tag>(x.width), out1 = first_lanes_mask<Tag>(x.width - 16);
-  Unit* out = x.out;
-  if constexpr (sizeof(W) == 4) {
-    for (Index k = 0; k < x.k; ++k, source += x.stride, out += x.width) {
-      __builtin_prefetch(source + 16 * x.stride, 0, 2);
-      __builtin_prefetch(source + 16 * x.stride + (out1 ? 16 : x.lanes - 1), 0, 2);
-      _mm512_mask_storeu_epi32(out, out0, load_units<Tag, T, W>(source, in0 == 0xffff ? 16 : x.lanes));
-      if (out1)
-        _mm512_mask_storeu_epi32(out + 16, out1, load_units<Tag, T, W>(source + 16, in1 == 0xffff ? 16 : x.lanes - 16));
-    }
-  } else if constexpr (sizeof(W) == 1) {
-    const __mmask32 in = __mmask32{in1} << 16 | in0;
-    __m512i total[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()}, units[2];
-    for (Index k = 0; k < x.k; k += 4, source += 4 * x.stride, out += x.width) {
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) __builtin_prefetch(source + (16 + i) * x.stride, 0, 3);
-      interleave_quads<Tag, W>(source, x.stride, x.k - k, in, units);
-      _mm512_mask_storeu_epi32(out, out0, units[0]);
-      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, units[1]);
-      if constexpr (tail > 0)
-        for (int i = 0; i < 2; ++i) total[i] = add_quad_sums<Tag>(total[i], units[i]);
-    }
-    if constexpr (tail > 0) {
-      _mm512_mask_storeu_epi32(out, out0, negate_lanes<Tag>(total[0]));
-      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, negate_lanes<Tag>(total[1]));
-    }
-  } else {
-    static_assert(sizeof(W) == 2, "pairs");
-    const __m512i low = pair_indices<Tag>();
-    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-    const __mmask32 in = __mmask32{in1} << 16 | in0;
-    for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {
-      __builtin_prefetch(source + 16 * x.stride, 0, 3);
-      __builtin_prefetch(source + 17 * x.stride, 0, 3);
-      const bool pair = k + 1 < x.k;
-      const __m512i even = load_shorts<Tag, T, W>(in, source);
-      const __m512i odd = load_shorts<Tag, T, W>(pair ? in : 0, source + (pair ? x.stride : 0));
-      _mm512_mask_storeu_epi32(out, out0, _mm512_permutex2var_epi16(even, low, odd));
-      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, _mm512_permutex2var_epi16(even, high, odd));
-    }
+// Masks of the columns of two vectors: those that exist, and those that the panel has.
+template <class Tag> struct ColumnMasks {
+  __mmask16 in0, in1, out0, out1;
+  [[gnu::always_inline]] explicit ColumnMasks(const PackArgs& x)
+      : in0(first_lanes_mask<Tag>(x.lanes)),
+        in1(first_lanes_mask<Tag>(x.lanes - 16)),
+        out0(first_lanes_mask<Tag>(x.width)),
+        out1(first_lanes_mask<Tag>(x.width - 16)) {}
+  [[gnu::always_inline]] __mmask32 in() const { return __mmask32{in1} << 16 | in0; }
+  [[gnu::always_inline]] void store(Unit* out, __m512i low, __m512i high) const {
+    _mm512_mask_storeu_epi32(out, out0, low);
+    if (out1) _mm512_mask_storeu_epi32(out + 16, out1, high);
   }
+};
+
+template <class Tag, class T, class W>
+[[gnu::always_inline]] inline void pack_words_across_k(const PackArgs& x, const ColumnMasks<Tag>& masks) {
+  const T* source = static_cast<const T*>(x.source);
+  Unit* out = x.out;
+  const auto [in0, in1, out0, out1] = masks;
+  for (Index k = 0; k < x.k; ++k, source += x.stride, out += x.width) {
+    __builtin_prefetch(source + 16 * x.stride, 0, 2);
+    __builtin_prefetch(source + 16 * x.stride + (out1 ? 16 : x.lanes - 1), 0, 2);
+    _mm512_mask_storeu_epi32(out, out0, load_units<Tag, T, W>(source, in0 == 0xffff ? 16 : x.lanes));
+    if (out1)
+      _mm512_mask_storeu_epi32(out + 16, out1, load_units<Tag, T, W>(source + 16, in1 == 0xffff ? 16 : x.lanes - 16));
+  }
+}
+
+template <class Tag, class T, class W>
+[[gnu::always_inline]] inline void pack_pairs_across_k(const PackArgs& x, const ColumnMasks<Tag>& masks) {
+  static_assert(sizeof(W) == 2, "pairs");
+  const T* source = static_cast<const T*>(x.source);
+  Unit* out = x.out;
+  const __m512i low = pair_indices<Tag>();
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  const __mmask32 in = masks.in();
+  for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {
+    __builtin_prefetch(source + 16 * x.stride, 0, 3);
+    __builtin_prefetch(source + 17 * x.stride, 0, 3);
+    const bool pair = k + 1 < x.k;
+    const __m512i even = load_shorts<Tag, T, W>(in, source);
+    const __m512i odd = load_shorts<Tag, T, W>(pair ? in : 0, source + (pair ? x.stride : 0));
+    masks.store(out, _mm512_permutex2var_epi16(even, low, odd), _mm512_permutex2var_epi16(even, high, odd));
+  }
+}
+
+template <class Tag, class T, class W, int tail>
+[[gnu::always_inline]] inline void pack_quads_across_k(const PackArgs& x, const ColumnMasks<Tag>& masks) {
+  const T* source = static_cast<const T*>(x.source);
+  Unit* out = x.out;
+  const __mmask32 in = masks.in();
+  __m512i total[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()}, units[2];
+  for (Index k = 0; k < x.k; k += 4, source += 4 * x.stride, out += x.width) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) __builtin_prefetch(source + (16 + i) * x.stride, 0, 3);
+    interleave_quads<Tag, W>(source, x.stride, x.k - k, in, units);
+    masks.store(out, units[0], units[1]);
+    if constexpr (tail > 0)
+      for (int i = 0; i < 2; ++i) total[i] = add_quad_sums<Tag>(total[i], units[i]);
+  }
+  if constexpr (tail > 0) masks.store(out, negate_lanes<Tag>(total[0]), negate_lanes<Tag>(total[1]));
+}
+
+template <class Tag, class T, class W, int tail> void pack_across_k_avx512(const PackArgs& x) {
+  const ColumnMasks<Tag> masks(x);
+  if constexpr (sizeof(W) == 4)
+    pack_words_across_k<Tag, T, W>(x, masks);
+  else if constexpr (sizeof(W) == 2)
+    pack_pairs_across_k<Tag, T, W>(x, masks);
+  else
+    pack_quads_across_k<Tag, T, W, tail>(x, masks);
 }
 
 template <class Tag, class T, class W, int tail = 0>

@@ -23,18 +23,9 @@ struct CpuPosition {
 };
 
 // Each role has its own operations, so a multiply in `load` does not compile.
-struct CpuLoader : OnlyLoads<CpuPosition> {
-  template <class Tile, class Box, class Along, bool is_constant, class Where>
-  void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
-    static_assert(std::is_same_v<Along, Where>,
-                  "load: a view along rows is loaded at a row, one along columns at a column");
-    load(rows<0, Tile::rows>(tile), view, where, k);
-  }
-  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
-  void load(TileRows<first, count, Tile> part, const GlobalView<Box, Along, is_constant>& view, Along where,
-            Range k) const {
-    static_assert(Box::rows == count && Box::cols == Tile::cols,
-                  "load: a view must have the shape of the tile, or of the rows of it that are loaded");
+struct CpuLoader : CheckedLoads<CpuLoader, CpuPosition> {
+  template <int first, int count, class Tile, class View, class Along>
+  void load_rows(TileRows<first, count, Tile> part, const View& view, Along where, Range k) const {
     part.tile.parts[part.tile.part_count++] = {&view, where, k, first};
   }
 };

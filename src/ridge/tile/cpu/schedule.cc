@@ -16,10 +16,8 @@ bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
          (p.n <= 512 || p.m <= max_skinny_rows) && p.k * p.n * o.right_bytes <= o.caches.l2 * 9 / 8;
 }
 
-// Sets s to a skinny schedule and returns true if that is faster. A skinny schedule has one stage of k and several
-// column blocks. With B across k the sums of a column block must stay in cache: sums in scratch may take an eighth of
-// the L2, sums in C 8 to 64 KiB per row. With B along k any number of columns works.
-bool try_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int threads, CpuSchedule& s) {
+// True if a skinny schedule is faster.
+bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int threads) {
   const Engine& e = *o.engine;
   const bool packed = o.right->prepacked != nullptr, along_k = !packed && o.right->col_stride == 1;
   const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // every pass widens B again
@@ -48,6 +46,17 @@ bool try_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int thre
   if (along_k && e.skinny_left_packers.along_k != nullptr && p.n < 2 * p.m &&
       (threads > 1 || p.k > tile_k_block_elements(p.m, e.per_unit)))
     return false;
+  return true;
+}
+
+// Returns a schedule with one stage of k and several column blocks. With B across k the sums of a column block must
+// stay in cache: sums in scratch may take an eighth of the L2, sums in C 8 to 64 KiB per row. With B along k any number
+// of columns works.
+CpuSchedule make_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int threads) {
+  const Engine& e = *o.engine;
+  const bool along_k = o.right->prepacked == nullptr && o.right->col_stride == 1, sums_in_c = !e.needs_sum_scratch;
+  CpuSchedule s;
+  s.panel_rows = e.rows;
   s.skinny = true;
   s.pack_right = false;
   s.pack_left = !along_k;
@@ -60,7 +69,7 @@ bool try_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int thre
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, columns_per_block));
   s.shares_groups = p.batch < 2 * threads;
   if (s.shares_groups && p.n >= 32 * threads) s.column_blocks = round_up(s.column_blocks, threads);
-  return true;
+  return s;
 }
 
 // True if A is read in place. Each panel of A is then read once per panel of columns of every right operand, and rows
@@ -77,6 +86,53 @@ bool can_read_left_in_place(const MatmulSizes& p, const MatmulOperands& o, Index
   return n <= 384 || (n <= 512 && a.row_stride * o.left_bytes <= 4096);
 }
 
+// The sizes of a stage of B: steps of k, columns, and whether its panels are read in memory order.
+struct StageSizes {
+  Index stages, columns;
+  bool in_order;
+};
+
+// k per stage: a panel of A fills at most two thirds of the L1. A stage of B fills at most three eighths of the L2, or
+// a quarter if a separate pass packs it, which also reads as much as it writes. A stage is at least seven panels wide;
+// a narrower one would be read from memory in short runs.
+StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, TileLimits limits) {
+  const Engine& e = *o.engine;
+  const Index units = packed_units(e, p.k), unit_bytes = sizeof(Unit);
+  const bool passes = o.right->prepacked == nullptr && !e.block_packs_right && e.step_multiple == 1;
+  const Index stage_bytes = o.caches.l2 * (passes ? 2 : 3) / 8;
+  const Index l1_steps = o.caches.l1d * 2 / 3 / (e.rows * unit_bytes),
+              l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
+  // With few rows and prepacked weights memory is the limit, so panels are read in memory order.
+  const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;
+  // With few rows the packing pass is the limit: longer contiguous reads of B gain more than reloading sums costs.
+  const bool long_runs = passes && o.right->row_stride == 1 && p.m <= 16 * e.rows;
+  const Index run_steps = long_runs ? Index{128} : l1_steps;
+  const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
+  const Index max_steps = std::max<Index>(fit / 32 * 32, 64);
+  const Index steps = std::max<Index>(1, std::min(max_steps, limits.k / e.per_unit));
+  const Index stages = std::max<Index>(1, ceil_div(units, steps)), deep = std::max<Index>(ceil_div(units, stages), 1);
+  const Index fit_columns = stage_bytes / o.right_parts / (deep * unit_bytes) / e.cols * e.cols;
+  return {stages, std::max<Index>(e.cols, std::min(fit_columns, limits.n)), in_order};
+}
+
+// Divides the columns or the rows of shared groups among the threads. Threads get full panels of columns. If a thread
+// would get a quarter more columns than the average, rows are split instead, and each thread packs B. The same holds
+// for few columns, unless B is along k and k is long: then packing all of B takes longer than reading all of A, if A is
+// not much larger.
+void divide_shared_groups(const MatmulSizes& p, const MatmulOperands& o, int threads, CpuSchedule& s) {
+  const Engine& e = *o.engine;
+  const bool is_even = round_up(p.n, e.cols * threads) * 4 <= p.n * 5;
+  const bool cut_rows = p.n >= 2 * e.cols * threads
+                            ? !is_even && s.stages * s.column_blocks == 1 && 2 * p.m >= 3 * e.rows * threads
+                            : !is_even || s.stages == 1 || o.right->row_stride == 1 || p.m > 2 * p.n;
+  if (!cut_rows) {
+    s.column_blocks = round_up(s.column_blocks, threads);
+  } else if (p.m >= 2 * e.rows) {
+    s.groups = round_up(s.groups, threads);
+    s.shares_groups = false;
+  }
+}
+
 }  // namespace
 
 const Engine& choose_engine(const MatmulSizes& p, const Engine& engine, const Matrix& right, bool right_uniform,
@@ -90,66 +146,33 @@ const Engine& choose_engine(const MatmulSizes& p, const Engine& engine, const Ma
 }
 
 CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileLimits limits, int threads) {
+  if (o.right_uniform && prefers_skinny_schedule(p, o, threads)) return make_skinny_schedule(p, o, threads);
   const Engine& e = *o.engine;
+  const StageSizes stage = choose_stage_sizes(p, o, limits);
   CpuSchedule s;
   s.panel_rows = e.rows;
-  if (o.right_uniform && try_skinny_schedule(p, o, threads, s)) return s;
-  const Index units = packed_units(e, p.k), unit_bytes = sizeof(Unit);
-  const Matrix& b = *o.right;
-  // k per stage: a panel of A fills at most two thirds of the L1. A stage of B fills at most three eighths of the L2,
-  // or a quarter if a separate pass packs it, which also reads as much as it writes. A stage is at least seven panels
-  // wide; a narrower one would be read from memory in short runs.
-  const bool passes = b.prepacked == nullptr && !e.block_packs_right && e.step_multiple == 1;
-  const Index stage_bytes = o.caches.l2 * (passes ? 2 : 3) / 8;
-  const Index l1_steps = o.caches.l1d * 2 / 3 / (e.rows * unit_bytes),
-              l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
-  // With few rows and prepacked weights memory is the limit, so panels are read in memory order.
-  const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;
-  // With few rows the packing pass is the limit: longer contiguous reads of B gain more than reloading sums costs.
-  const bool long_runs = passes && b.row_stride == 1 && p.m <= 16 * e.rows;
-  const Index run_steps = long_runs ? Index{128} : l1_steps;
-  const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
-  const Index max_steps = std::max<Index>(fit / 32 * 32, 64);
-  const Index kc = std::max<Index>(1, std::min(max_steps, limits.k / e.per_unit));
-  s.stages = std::max<Index>(1, ceil_div(units, kc));
-  const Index deep = std::max<Index>(ceil_div(units, s.stages), 1);
-  const Index nc =
-      std::max<Index>(e.cols, std::min(stage_bytes / o.right_parts / (deep * unit_bytes) / e.cols * e.cols, limits.n));
-  s.column_blocks = std::max<Index>(1, ceil_div(p.n, in_order ? e.cols : nc));
+  s.stages = stage.stages;
+  s.column_blocks = std::max<Index>(1, ceil_div(p.n, stage.in_order ? e.cols : stage.columns));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
   // Tiles of sums that are reloaded need rows that are line-aligned and in different L1 sets.
   s.scratch_sums = e.step_multiple > 1 && s.stages > 1;
   const auto groups = [&](Index sharing_threads) {
-    const Index row_bytes = std::max<Index>(units, 1) * unit_bytes;
+    const Index unit_bytes = sizeof(Unit), row_bytes = std::max<Index>(packed_units(e, p.k), 1) * unit_bytes;
     Index rows = max_packed_left_bytes / sharing_threads / row_bytes;
-    if (s.scratch_sums) rows = std::min(rows, max_scratch_bytes / (nc * o.right_parts * unit_bytes));
+    if (s.scratch_sums) rows = std::min(rows, max_scratch_bytes / (stage.columns * o.right_parts * unit_bytes));
     return std::max<Index>(1, ceil_div(p.m, std::max(mc, rows / mc * mc)));
   };
   s.groups = groups(1);
   // If each thread has enough columns, they share a group, so that the L3 need not hold a group per thread.
-  s.shares_groups = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= nc * threads);
+  s.shares_groups = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= stage.columns * threads);
   if (!s.shares_groups) s.groups = groups(threads);
-  if (threads > 1 && s.shares_groups) {
-    // Threads get full panels of columns. If a thread would get a quarter more columns than the average, rows are split
-    // instead, and each thread packs B. The same holds for few columns, unless B is along k and k is long: then packing
-    // all of B takes longer than reading all of A, if A is not much larger.
-    const bool is_even = round_up(p.n, e.cols * threads) * 4 <= p.n * 5;
-    const bool cut_rows = p.n >= 2 * e.cols * threads
-                              ? !is_even && s.stages * s.column_blocks == 1 && 2 * p.m >= 3 * e.rows * threads
-                              : !is_even || s.stages == 1 || b.row_stride == 1 || p.m > 2 * p.n;
-    if (!cut_rows) {
-      s.column_blocks = round_up(s.column_blocks, threads);
-    } else if (p.m >= 2 * e.rows) {
-      s.groups = round_up(s.groups, threads);
-      s.shares_groups = false;
-    }
-  }
+  if (threads > 1 && s.shares_groups) divide_shared_groups(p, o, threads, s);
   s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
   s.pack_left = !can_read_left_in_place(p, o, s.stages);
   // If rows of A in place share one L1 set, panels have fewer rows, so that ways remain for B.
   if (!s.pack_left && e.row_multiple == 1 && o.left->row_stride * o.left_bytes % 4096 == 0)
     s.panel_rows = std::min(s.panel_rows, Index{8});
-  s.pack_right = b.prepacked == nullptr && !can_read_right_in_place(p, o);
+  s.pack_right = o.right->prepacked == nullptr && !can_read_right_in_place(p, o);
   return s;
 }
 

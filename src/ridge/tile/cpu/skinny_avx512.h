@@ -54,6 +54,32 @@ requires(sizeof(W) == 1) struct RowUnits<V, W, std::int8_t> {
 // Returns the number of steps (rows of units of B) that one pass reads: few, because memory serves few streams best.
 constexpr int steps_per_pass(int rows) { return rows == 1 || rows > 4 ? 8 : 4; }
 
+// Adds the products of one unit of each row of A and `units` of B to the sums.
+template <class V, int rows, int vectors>
+[[gnu::always_inline]] inline void add_row_products(const Unit* a, const typename V::Register (&units)[vectors],
+                                                    typename V::Register (&sums)[rows][vectors]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i) {
+    if constexpr (can_broadcast_from_memory<V> && vectors == 1) {
+      sums[i][0] = V::multiply_add_at(sums[i][0], a[i], units[0]);
+    } else {
+      const auto l = V::broadcast(a[i]);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) sums[i][v] = V::multiply_add(sums[i][v], l, units[v]);
+    }
+  }
+}
+
+// Stores the first `left` columns of the sums.
+template <class V, int rows, int vectors>
+[[gnu::always_inline]] inline void store_row_sums(const typename V::Register (&sums)[rows][vectors], Index left,
+                                                  typename V::Sum* c, Index c_stride) {
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) V::sum_store_part(c + i * c_stride + 16 * v, sums[i][v], V::part(left - 16 * v));
+}
+
 // Computes C[rows][n] (+)= A[rows][k] * B[k][n] for the rows of B that begin at `b`. a is [steps][x.rows].
 template <class V, class W, class T, int rows, bool all_rows>
 void multiply_right_rows(const SkinnyArgs& x, const Unit* a, const T* b, typename V::Sum* c,
@@ -85,17 +111,7 @@ void multiply_right_rows(const SkinnyArgs& x, const Unit* a, const T* b, typenam
       Units::load(p, b_stride, count, left, units);
 #pragma GCC unroll 2
       for (int r = 0; r < Units::rows; ++r) __builtin_prefetch(p + (s % 2 == 0 ? even : odd) + r * b_stride, 0, 2);
-#pragma GCC unroll 8
-      for (int i = 0; i < rows; ++i) {
-        const Unit& at = a[s * a_stride + i];
-        if constexpr (can_broadcast_from_memory<V> && vectors == 1) {
-          sums[i][0] = V::multiply_add_at(sums[i][0], at, units[0]);
-        } else {
-          const auto l = V::broadcast(at);
-#pragma GCC unroll 2
-          for (int v = 0; v < vectors; ++v) sums[i][v] = V::multiply_add(sums[i][v], l, units[v]);
-        }
-      }
+      add_row_products<V>(a + s * a_stride, units, sums);
     };
     if (k == max_steps * Units::rows) {
 #pragma GCC unroll 8
@@ -103,10 +119,7 @@ void multiply_right_rows(const SkinnyArgs& x, const Unit* a, const T* b, typenam
     } else {
       for (Index s = 0; s < steps; ++s) step(s, k - Units::rows * s);
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) V::sum_store_part(c + i * c_stride + j + 16 * v, sums[i][v], part(v));
+    store_row_sums<V>(sums, left, c + j, c_stride);
   }
 }
 
@@ -163,6 +176,13 @@ template <class V, class W, class T> struct Dots16 {
     Index k = 0;
     for (; k + width <= x.k; k += width) step(k, width);
     if (k < x.k) step(k, x.k - k);
+    store_sums(x, units, sums, c);
+  }
+
+  // Adds the lanes of each register and stores the sums in C or adds them to C.
+  template <int rows, int columns>
+  [[gnu::always_inline]] static void store_sums(const SkinnyArgs& x, Index units,
+                                                const typename V::Register (&sums)[rows][columns], Sum* c) {
 #pragma GCC unroll 4
     for (int j = 0; j < columns; ++j) {
       for (int i = 0; i < rows; i += 4) {
@@ -170,11 +190,11 @@ template <class V, class W, class T> struct Dots16 {
           if (r >= rows) return V::zero();
           return sums[r < rows ? r : 0][j];
         };
-        typename V::Sum four[4];
+        Sum four[4];
         V::sum_store_part(four, sum_lanes_of_4<V>({row(i), row(i + 1), row(i + 2), row(i + 3)}), V::part(4));
         for (int r = i; r < i + 4 && r < rows; ++r) {
           if constexpr (has_left_tail<V>) four[r - i] += x.a_by_rows[r * (units + tail) + units];
-          typename V::Sum* const at = c + r * x.c_stride + j;
+          Sum* const at = c + r * x.c_stride + j;
           *at = x.accumulate ? *at + four[r - i] : four[r - i];
         }
       }

@@ -64,23 +64,40 @@ template <class T, int tall, int wide> [[gnu::always_inline]] inline void tile_s
   });
 }
 
+// Loads the sums that are added to, or zeroes them.
 template <class T, int tall, int wide>
-[[gnu::always_inline]] inline void multiply_tile_panel(const BlockArgs& x, const Unit* b, Unit* c, bool fetch_c,
-                                                       PrefetchCursor<T, true>& cursor) {
-  const Index a_stride = x.left_packed ? tile_bytes : x.a_stride * 4, a_tile = tile_rows * a_stride,
-              a_step = x.left_packed ? x.rows * tile_bytes : tile_bytes;
-  const Index b_stride = x.b_stride * 4, c_stride = x.c_stride * 4, b_step = tile_rows * x.b_stride;
-  const auto sums = [&](auto i, auto j) __attribute__((always_inline)) {
-    return c + i * tile_rows * x.c_stride + j * tile_rows;
-  };
+[[gnu::always_inline]] inline void start_sum_tiles(const BlockArgs& x, const Unit* c) {
   if (x.accumulate) {
     for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
-      T::template load<i * wide + j>(sums(i, j), c_stride);
+      T::template load<i * wide + j>(c + i * tile_rows * x.c_stride + j * tile_rows, x.c_stride * 4);
     });
   } else {
     for_each_sum_tile<tall, wide>([&](auto i, auto j)
                                       __attribute__((always_inline)) { T::template zero<i * wide + j>(); });
   }
+}
+
+template <class T, int tall, int wide> [[gnu::always_inline]] inline void store_sum_tiles(const BlockArgs& x, Unit* c) {
+  if (x.non_temporal && x.cols == 2 * tile_rows) {  // tiles have no non-temporal store, so a buffer is stored
+    alignas(64) Unit buffer[tall * tile_rows * 2 * tile_rows];
+    for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
+      T::template store<i * wide + j>(buffer + i * tile_rows * 2 * tile_rows + j * tile_rows, 8 * tile_rows);
+    });
+    for (int i = 0; i < x.rows; ++i) T::stream_row(c + i * x.c_stride, buffer + i * 2 * tile_rows);
+  } else {
+    for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
+      T::template store<i * wide + j>(c + i * tile_rows * x.c_stride + j * tile_rows, x.c_stride * 4);
+    });
+  }
+}
+
+template <class T, int tall, int wide>
+[[gnu::always_inline]] inline void multiply_tile_panel(const BlockArgs& x, const Unit* b, Unit* c, bool fetch_c,
+                                                       PrefetchCursor<T, true>& cursor) {
+  const Index a_stride = x.left_packed ? tile_bytes : x.a_stride * 4, a_tile = tile_rows * a_stride,
+              a_step = x.left_packed ? x.rows * tile_bytes : tile_bytes;
+  const Index b_stride = x.b_stride * 4, b_step = tile_rows * x.b_stride;
+  start_sum_tiles<T, tall, wide>(x, c);
   const char* a = reinterpret_cast<const char*>(x.a);
   const Unit* next_c = c + 2 * tile_rows;
   int rows_to_fetch = fetch_c ? x.rows : 0;
@@ -104,17 +121,7 @@ template <class T, int tall, int wide>
       __builtin_prefetch(next_c + 2 * tile_rows - 1, 1);
     }
   }
-  if (x.non_temporal && x.cols == 2 * tile_rows) {  // tiles have no non-temporal store, so a buffer is stored
-    alignas(64) Unit buffer[tall * tile_rows * 2 * tile_rows];
-    for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
-      T::template store<i * wide + j>(buffer + i * tile_rows * 2 * tile_rows + j * tile_rows, 8 * tile_rows);
-    });
-    for (int i = 0; i < x.rows; ++i) T::stream_row(c + i * x.c_stride, buffer + i * 2 * tile_rows);
-  } else {
-    for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
-      T::template store<i * wide + j>(sums(i, j), c_stride);
-    });
-  }
+  store_sum_tiles<T, tall, wide>(x, c);
 }
 
 template <class T, int tall, int wide> void multiply_tile_panels(const BlockArgs& x) {

@@ -227,38 +227,46 @@ void Worker::multiply_operands(const SumsTarget& sums, const RecordedLoad& a, co
                                                                   a.k.begin, team_.operands.left_bytes));
     Unit* const c = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
     if (p > 0 && from.packed_out != nullptr) from = prepare_right_panels(b, right_part);
-    block.b_stride = from.stride;
-    block.panel_stride = from.panel;
-    block.packed_out_stride = e.cols * steps;
-    const Index full_panels = b.rows.size / e.cols;
-    for (Index column_panel = 0; column_panel * e.cols < b.rows.size;) {  // all full panels, then the partial one
-      const Index j = column_panel * e.cols;
-      block.panels = j == 0 && full_panels > 0 ? static_cast<int>(full_panels) : 1;
-      block.cols = static_cast<int>(std::min<Index>(e.cols, b.rows.size - j));
-      block.b = from.data + column_panel * from.panel;
-      block.c = c + j;
-      if (from.packed_out != nullptr) block.packed_out = from.packed_out + column_panel * block.packed_out_stride;
-      // Two assignments, because copying prefetch_a to prefetch_b would wait for all earlier stores of sums.
-      const char* const block_address = reinterpret_cast<const char*>(block.b);
-      block.prefetch_a = {.base = block_address, .mask = 0};
-      block.prefetch_b = {.base = block_address, .mask = 0};
-      if (s.pack_left)
-        prefetch_left(block, p, count, a,
-                      column_panel * (steps / 4) / PrefetchPlan::linear_steps * PrefetchPlan::linear_steps);
-      if (next.right != nullptr) prefetch_right(block, panels_remaining - p, j);
-      e.multiply_block(block);
-      block.packed_out = nullptr;
-      column_panel += block.panels;
-    }
+    multiply_column_panels(block, from, c, b.rows.size, {a, p, count});
+  }
+}
+
+// Multiplies one panel of A with all panels of B: all full panels at once, then the partial one.
+void Worker::multiply_column_panels(BlockArgs& block, const RightPanels& from, Unit* c, Index columns,
+                                    const LeftPanel& left) {
+  const Engine& e = *team_.operands.engine;
+  block.b_stride = from.stride;
+  block.panel_stride = from.panel;
+  block.packed_out_stride = e.cols * block.steps;
+  const Index full_panels = columns / e.cols;
+  for (Index column_panel = 0; column_panel * e.cols < columns;) {
+    const Index j = column_panel * e.cols;
+    block.panels = j == 0 && full_panels > 0 ? static_cast<int>(full_panels) : 1;
+    block.cols = static_cast<int>(std::min<Index>(e.cols, columns - j));
+    block.b = from.data + column_panel * from.panel;
+    block.c = c + j;
+    if (from.packed_out != nullptr) block.packed_out = from.packed_out + column_panel * block.packed_out_stride;
+    // Two assignments, because copying prefetch_a to prefetch_b would wait for all earlier stores of sums.
+    const char* const block_address = reinterpret_cast<const char*>(block.b);
+    block.prefetch_a = {.base = block_address, .mask = 0};
+    block.prefetch_b = {.base = block_address, .mask = 0};
+    if (team_.schedule.pack_left)
+      prefetch_left(block, left,
+                    column_panel * (block.steps / 4) / PrefetchPlan::linear_steps * PrefetchPlan::linear_steps);
+    if (next.right != nullptr) prefetch_right(block, panels_remaining - left.index, j);
+    e.multiply_block(block);
+    block.packed_out = nullptr;
+    column_panel += block.panels;
   }
 }
 
 // Plans prefetches of the next panel of A, which may be in the next row block. Each column panel fetches a part.
-void Worker::prefetch_left(BlockArgs& block, Index panel, Index count, const RecordedLoad& a, Index from) const {
+void Worker::prefetch_left(BlockArgs& block, const LeftPanel& current, Index from) const {
   const Engine& e = *team_.operands.engine;
   const CpuSchedule& s = team_.schedule;
+  const RecordedLoad& a = current.load;
   Range rows = a.rows, k = a.k;
-  Index block_of = row_block, stage_of = stage;
+  Index panel = current.index, count = current.count, block_of = row_block, stage_of = stage;
   if (++panel == count) {
     if (next.row_block < 0) return;
     const Range in_group = split_range(team_.rows.size, s.row_blocks, next.row_block, e.row_multiple);

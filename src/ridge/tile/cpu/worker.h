@@ -66,7 +66,12 @@ class Worker {
   };
   RightPanels prepare_right_panels(const RecordedLoad& b, int right_part);
   void pack_right(const RecordedLoad& b, Unit* out) const;
-  void prefetch_left(BlockArgs& block, Index panel, Index count, const RecordedLoad& a, Index from) const;
+  struct LeftPanel {  // panel `index` of the `count` panels of a load of A
+    const RecordedLoad& load;
+    Index index, count;
+  };
+  void multiply_column_panels(BlockArgs& block, const RightPanels& from, Unit* c, Index columns, const LeftPanel& left);
+  void prefetch_left(BlockArgs& block, const LeftPanel& current, Index from) const;
   void prefetch_right(BlockArgs& block, Index panel, Index column) const;
 
   const Team& team_;

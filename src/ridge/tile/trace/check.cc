@@ -178,34 +178,21 @@ class ScheduleRun {
       case RecordedStepKind::fence_sums: s.sums_fenced = true; return;
       case RecordedStepKind::multiply: return issue_multiply(t, step);
       case RecordedStepKind::commit_multiply: s.multiply_batches.push_back(s.multiplies); return;
-      case RecordedStepKind::wait_multiply: {
-        const int ended = required_multiplies(t, step);
-        if (ended > 0) s.known.seen.merge_clock(w_.groups[program_.threads[t].group].ended[ended - 1]);
-        return;
-      }
+      case RecordedStepKind::wait_multiply: return learn_multiply_ends(t, step);
       case RecordedStepKind::sync:
         s.waits_at_sync = false;
         return s.known.merge_clocks(w_.named[step.object].completed);
       case RecordedStepKind::bar_arrive: return arrive_named(t, step);
       case RecordedStepKind::fence_proxy: return s.known.fenced.merge_clock(s.known.seen);
       case RecordedStepKind::write:
-        if (program_.cells[step.object].kind == CellKind::sums) s.sums_fenced = false;
-        return w_.write_cell(step.object + buffer_offset(t, step), now, s.known);
-      case RecordedStepKind::read:
-        if (const int home = program_.cells[step.object].block; home >= 0 && home != program_.threads[t].block)
-          w_.shared_accesses.push_back({home, now});  // the other block must not end before this read
-        if (program_.cells[step.object].kind == CellKind::sums) s.sums_fenced = false;
-        return w_.read_cell(step.object + buffer_offset(t, step), now, s.known);
+      case RecordedStepKind::read: return access_cell(t, step, now);
       case RecordedStepKind::commit_store: s.store_batches.push_back(static_cast<int>(s.stores.size())); return;
       case RecordedStepKind::wait_read: return learn_store_ends(t, step, 1);
       case RecordedStepKind::wait_written: return learn_store_ends(t, step, 2);
       case RecordedStepKind::next_buffer: s.buffer = (s.buffer + 1) % program_.buffers; return;
       case RecordedStepKind::add: return add_to_counter(t, step);
-      case RecordedStepKind::poll: result_ = 1; return acquire_counter(t, step);
-      case RecordedStepKind::poll_until_timeout:  // after a timeout the thread has learned nothing
-        result_ = is_count_reached(step) ? 1 : 0;
-        if (result_ != 0) acquire_counter(t, step);
-        return;
+      case RecordedStepKind::poll:
+      case RecordedStepKind::poll_until_timeout: return read_counter(t, step);
       case RecordedStepKind::clear: w_.counters[step.object].value = 0; return;
       case RecordedStepKind::grant:
         if (step.amount == 0) w_.gave_up.push_back(t);
@@ -213,6 +200,28 @@ class ScheduleRun {
         return w_.write_cell(step.object, now, s.known);
       case RecordedStepKind::run_stream: return;  // the steps of the stream run instead
     }
+  }
+
+  void learn_multiply_ends(int t, const RecordedStep& step) {
+    const int ended = required_multiplies(t, step);
+    if (ended > 0) w_.threads[t].known.seen.merge_clock(w_.groups[program_.threads[t].group].ended[ended - 1]);
+  }
+
+  void access_cell(int t, const RecordedStep& step, const Access& now) {
+    SimulatedThread& s = w_.threads[t];
+    const RecordedCell& cell = program_.cells[step.object];
+    if (cell.kind == CellKind::sums) s.sums_fenced = false;
+    const int index = step.object + buffer_offset(t, step);
+    if (step.what == RecordedStepKind::write) return w_.write_cell(index, now, s.known);
+    if (cell.block >= 0 && cell.block != program_.threads[t].block)
+      w_.shared_accesses.push_back({cell.block, now});  // the other block must not end before this read
+    w_.read_cell(index, now, s.known);
+  }
+
+  // After a timeout the thread has learned nothing.
+  void read_counter(int t, const RecordedStep& step) {
+    result_ = step.what == RecordedStepKind::poll || is_count_reached(step) ? 1 : 0;
+    if (result_ != 0) acquire_counter(t, step);
   }
 
   int buffer_offset(int t, const RecordedStep& step) const {

@@ -28,21 +28,12 @@ struct MulticastPart {  // the part of a tile that this block loads and multicas
 };
 
 // Each role has its own operations, so a multiply in `load` does not compile.
-struct LoadCounter : OnlyLoads<ItemPosition> {
+struct LoadCounter : CheckedLoads<LoadCounter, ItemPosition> {
   TrafficCounter& counter;
   MulticastPart left, right;  // parts of A's tiles, and of B's
 
-  template <class Tile, class Box, class Along, bool is_constant, class Where>
-  void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
-    static_assert(std::is_same_v<Along, Where>,
-                  "load: a view along rows is loaded at a row, one along columns at a column");
-    load(rows<0, Tile::rows>(tile), view, where, k);
-  }
-  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
-  void load(TileRows<first, count, Tile> part, const GlobalView<Box, Along, is_constant>& view, Along where,
-            Range k) const {
-    static_assert(Box::rows == count && Box::cols == Tile::cols,
-                  "load: a view is loaded into a tile of its own shape, or into as many rows of one");
+  template <int first, int count, class Tile, class View, class Along>
+  void load_rows(TileRows<first, count, Tile> part, const View& view, Along where, Range k) const {
     constexpr bool is_left = std::is_same_v<Along, Row>;
     part.tile.parts[part.tile.part_count++] = {&view, where, k, first};
     const MulticastPart mine = is_left ? left : right;

@@ -180,19 +180,12 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
   };
 
   // Each role has its own operations, so a multiply in `load` does not compile.
-  template <LoadSubset subset> struct RecordingLoader : OnlyLoads<RecordedPosition> {
+  template <LoadSubset subset> struct RecordingLoader : CheckedLoads<RecordingLoader<subset>, RecordedPosition> {
     RecordingProducer& on;
     int slot;
-    template <class Tile, class Box, class Along, bool is_constant, class Where>
-    void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
-      static_assert(std::is_same_v<Along, Where>,
-                    "load: a view along rows is loaded at a row, one along columns at a column");
-      load(rows<0, Tile::rows>(tile), view, where, k);
-    }
     template <int first, int count, class Tile, class Box, class Along, bool is_constant>
-    void load(tile::TileRows<first, count, Tile> part, const GlobalView<Box, Along, is_constant>&, Along, Range) const {
-      static_assert(Box::rows == count && Box::cols == Tile::cols,
-                    "load: a view is loaded into a tile of its own shape, or into as many rows of one");
+    void load_rows(tile::TileRows<first, count, Tile> part, const GlobalView<Box, Along, is_constant>&, Along,
+                   Range) const {
       if (subset != LoadSubset::all_operands && (is_constant != config.swap) != (subset == LoadSubset::constants))
         return;
       constexpr bool is_left = std::is_same_v<Along, Row>;

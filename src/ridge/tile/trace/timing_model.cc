@@ -206,24 +206,10 @@ class TimingModel {
         s.busy_until = now + std::llround(amount / rates_.thread_bytes_per_tick * 2);  // a group has two threads
         if (s.lane >= 0) timeline_.add_event(s.lane, Phase::drain, now, s.busy_until, step.stage);
         return;
-      case RecordedStepKind::store: {
-        const Tick end = use_port(ports.stores, Phase::store, now, amount / rates_.store_bytes_per_tick, step.stage);
-        s.read_at.push_back(end);
-        s.written_at.push_back(end + rates_.store_latency);
-        completions_.push_back({end});
-        completions_.push_back({end + rates_.store_latency});
-        return;
-      }
-      case RecordedStepKind::add: {
-        std::int64_t& value = counters_[step.object];
-        result_ = value;
-        value += step.by;
-        if (step.amount == 0) return;
-        const bool last = value == step.amount;
-        if (last) value = 0;
-        groups_[program_.threads[t].group].granted = last ? 1 : 0;
-        return;
-      }
+      case RecordedStepKind::store:
+        return record_store(
+            s, use_port(ports.stores, Phase::store, now, amount / rates_.store_bytes_per_tick, step.stage));
+      case RecordedStepKind::add: return add_to_counter(t, step);
       case RecordedStepKind::poll_until_timeout: result_ = 1; return;
       case RecordedStepKind::clear: counters_[step.object] = 0; return;
       case RecordedStepKind::grant:
@@ -231,6 +217,23 @@ class TimingModel {
         return;
       default: return;
     }
+  }
+
+  void record_store(TimedThread& s, Tick end) {
+    s.read_at.push_back(end);
+    s.written_at.push_back(end + rates_.store_latency);
+    completions_.push_back({end});
+    completions_.push_back({end + rates_.store_latency});
+  }
+
+  void add_to_counter(int t, const RecordedStep& step) {
+    std::int64_t& value = counters_[step.object];
+    result_ = value;
+    value += step.by;
+    if (step.amount == 0) return;
+    const bool last = value == step.amount;
+    if (last) value = 0;
+    groups_[program_.threads[t].group].granted = last ? 1 : 0;
   }
 
   void issue_multiply(int t, const RecordedStep& step, Tick now) {

@@ -3,7 +3,7 @@
 // dq, dk and dv is compared; memory between and after their rows must not change. For CPU and device kernels.
 #pragma once
 
-#include "ridge/ops/attention/backward_problem.h"
+#include "ridge/ops/attention/problem.h"
 #include "ridge/ops/attention/testing/cases.h"
 
 namespace ridge::ops::testing {

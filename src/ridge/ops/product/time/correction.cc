@@ -9,28 +9,45 @@ namespace ridge::ops::cuda {
 namespace {
 
 double ceil_quotient(double x, double by) { return std::ceil(x / by); }
+double number(auto x) { return static_cast<double>(x); }
+
+// Counts of a plan that several features contain.
+struct TileCounts {
+  double clusters_m, clusters_n, tiles, stages, waves, requested_bytes;
+};
+
+TileCounts count_tiles(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device) {
+  TileCounts x;
+  x.clusters_m = ceil_quotient(static_cast<double>(w.m), c.m * c.cluster_m);
+  x.clusters_n = ceil_quotient(static_cast<double>(w.n), c.n * c.cluster_n);
+  x.tiles = static_cast<double>(w.batch) * x.clusters_m * x.clusters_n * c.cluster();
+  x.stages = ceil_quotient(static_cast<double>(w.k), c.k);
+  const int cluster_blocks = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
+  x.waves = x.tiles * s.splits / (cluster_blocks * count_concurrent_clusters(cluster_blocks, device.multiprocessors));
+  x.requested_bytes = x.tiles * x.stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
+  return x;
+}
+
+PlanFeatures to_floats(const std::array<double, plan_feature_count>& all) {
+  PlanFeatures out;
+  std::transform(all.begin(), all.end(), out.begin(), [](double x) { return static_cast<float>(x); });
+  return out;
+}
 
 }  // namespace
 
 PlanFeatures make_plan_features(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device,
                                 double form_s) {
-  const double m = static_cast<double>(w.m), n = static_cast<double>(w.n), k = static_cast<double>(w.k);
-  const double batch = static_cast<double>(w.batch), splits = s.splits;
-  const double clusters_m = ceil_quotient(m, c.m * c.cluster_m), clusters_n = ceil_quotient(n, c.n * c.cluster_n);
-  const double tiles = batch * clusters_m * clusters_n * c.cluster(), stages = ceil_quotient(k, c.k);
-  const int cluster_blocks = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
-  const double waves =
-      tiles * splits / (cluster_blocks * count_concurrent_clusters(cluster_blocks, device.multiprocessors));
-  const double requested_bytes = tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
-  const auto number = [](auto x) { return static_cast<double>(x); };
-  const std::array<double, plan_feature_count> all{
+  const double m = number(w.m), n = number(w.n), k = number(w.k), batch = number(w.batch), splits = s.splits;
+  const TileCounts x = count_tiles(c, w, s, device);
+  return to_floats({
       base::log(form_s),
-      std::min(waves, 20.0),
-      waves - std::floor(waves),
-      std::min(std::ceil(waves), 20.0),
-      base::log(stages / splits),
-      base::log(stages),
-      base::log(tiles),
+      std::min(x.waves, 20.0),
+      x.waves - std::floor(x.waves),
+      std::min(std::ceil(x.waves), 20.0),
+      base::log(x.stages / splits),
+      base::log(x.stages),
+      base::log(x.tiles),
       number(c.m),
       number(c.n),
       number(c.k),
@@ -48,19 +65,16 @@ PlanFeatures make_plan_features(const MatmulConfig& c, const TileWork& w, const 
       number(w.narrow_a) + 2 * number(w.narrow_b),
       number(w.copies),
       number(w.prefetch_constants),
-      tiles * c.m * c.n / (batch * m * n),  // Computed over requested results
+      x.tiles * c.m * c.n / (batch * m * n),  // Computed over requested results
       base::log(m),
       base::log(n),
       base::log(k),
       base::log(batch * m * n * k / w.minimum_bytes),
       base::log(w.minimum_bytes),
-      std::min(clusters_m, 40.0),
-      std::min(clusters_n, 40.0),
-      base::log(requested_bytes / w.minimum_bytes),
-  };
-  PlanFeatures out;
-  std::transform(all.begin(), all.end(), out.begin(), [](double x) { return static_cast<float>(x); });
-  return out;
+      std::min(x.clusters_m, 40.0),
+      std::min(x.clusters_n, 40.0),
+      base::log(x.requested_bytes / w.minimum_bytes),
+  });
 }
 
 FeatureBins find_bins(const PlanFeatures& features, const std::array<BinEdges, plan_feature_count>& edges) {

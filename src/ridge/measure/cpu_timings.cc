@@ -1,4 +1,4 @@
-#include "ridge/measure/fit/cpu_timings.h"
+#include "ridge/measure/calibrate.h"
 
 #include <fmt/format.h>
 
