@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ridge/machine/function_costs.h"
 #include "ridge/report/text_parts.h"
 
 namespace ridge {
@@ -19,6 +20,20 @@ std::string left_out_line(const Explanation& e) {
   if (ops.empty()) return {};
   return fmt::format("left out: compute time of {}: {} is unknown; times are bounds without it\n",
                      truncate_text(fmt::format("{}", fmt::join(ops, ", ")), 40), e.total.missing);
+}
+
+// "one call takes as long as this many FLOPs: exp 16, gelu 38 (guessed, as on h100)"
+std::string function_costs_line(const Explanation& e) {
+  std::vector<FunctionCalls> calls;
+  for (const Prediction& p : e.ops) add_calls(calls, p.work.calls);
+  std::vector<std::string> costs;
+  for (const FunctionCalls& each : calls) {
+    const SourcedValue cost = function_cost(e.machine, each.function);
+    const std::string source = cost.origin == Origin::guessed ? fmt::format(" (guessed: {})", cost.source) : "";
+    costs.push_back(fmt::format("{} {:.0f}{}", function_info(each.function).name, cost.value, source));
+  }
+  if (costs.empty()) return {};
+  return fmt::format("one call takes as long as this many FLOPs: {}\n", fmt::join(costs, ", "));
 }
 
 std::string network_line(const Explanation& e) {
@@ -138,7 +153,8 @@ std::string fits_line(const Threshold& t) {
 }  // namespace
 
 std::string assumptions_text(const Explanation& e) {
-  std::string out = left_out_line(e) + network_line(e) + communication_lines(e) + largest_shard_lines(e);
+  std::string out =
+      left_out_line(e) + function_costs_line(e) + network_line(e) + communication_lines(e) + largest_shard_lines(e);
   for (const std::string& remark : e.remarks) out += remark + "\n";
   for (const MaskCount& mask : e.masks)
     if (mask.unmasked != mask.all) out += mask_line(mask, e);
