@@ -352,6 +352,7 @@ inline constexpr std::array<FunctionInfo, 48> function_table{{
     {.function = Function::hard_swish,
      .name = "hard_swish",
      .cpu_flops = 25,
+     .has_cost = true,
      .ulps = 2,
      .device_ulps = 2,
      .reference =

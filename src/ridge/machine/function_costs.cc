@@ -29,9 +29,7 @@ SourcedValue function_cost(const Machine& machine, Function function) {
   if (const SourcedValue* known = find_cost(machine, info)) {
     out = *known;
   } else if (machine.name == "cpu") {
-    out = {.value = static_cast<double>(info.cpu_flops),
-           .source = "ridge's kernels on another CPU",
-           .read_on = "2026-11-25"};
+    out = {.value = static_cast<double>(info.cpu_flops), .source = "from another CPU", .read_on = "2026-11-25"};
     out.origin = Origin::guessed;
   } else if (const SourcedValue* other = find_cost(machine_to_guess_from(), info)) {
     out = *other;

@@ -22,20 +22,6 @@ std::string left_out_line(const Explanation& e) {
                      truncate_text(fmt::format("{}", fmt::join(ops, ", ")), 40), e.total.missing);
 }
 
-// "one call takes as long as this many FLOPs: exp 16, gelu 38 (guessed, as on h100)"
-std::string function_costs_line(const Explanation& e) {
-  std::vector<FunctionCalls> calls;
-  for (const Prediction& p : e.ops) add_calls(calls, p.work.calls);
-  std::vector<std::string> costs;
-  for (const FunctionCalls& each : calls) {
-    const SourcedValue cost = function_cost(e.machine, each.function);
-    const std::string source = cost.origin == Origin::guessed ? fmt::format(" (guessed: {})", cost.source) : "";
-    costs.push_back(fmt::format("{} {:.0f}{}", function_info(each.function).name, cost.value, source));
-  }
-  if (costs.empty()) return {};
-  return fmt::format("one call takes as long as this many FLOPs: {}\n", fmt::join(costs, ", "));
-}
-
 std::string network_line(const Explanation& e) {
   return e.network && e.total.link_rate ? fmt::format("network: {}\n", describe_network(*e.network)) : std::string();
 }
@@ -153,12 +139,31 @@ std::string fits_line(const Threshold& t) {
 }  // namespace
 
 std::string assumptions_text(const Explanation& e) {
-  std::string out =
-      left_out_line(e) + function_costs_line(e) + network_line(e) + communication_lines(e) + largest_shard_lines(e);
+  std::string out = left_out_line(e) + network_line(e) + communication_lines(e) + largest_shard_lines(e);
   for (const std::string& remark : e.remarks) out += remark + "\n";
   for (const MaskCount& mask : e.masks)
     if (mask.unmasked != mask.all) out += mask_line(mask, e);
   return out + products_line(e);
+}
+
+std::vector<std::pair<Function, SourcedValue>> used_function_costs(const Explanation& e) {
+  std::vector<std::pair<Function, SourcedValue>> out;
+  for (const Prediction& p : e.ops)
+    for (const FunctionCalls& calls : p.work.calls)
+      if (std::ranges::find(out, calls.function, [](const auto& known) { return known.first; }) == out.end())
+        out.emplace_back(calls.function, function_cost(e.machine, calls.function));
+  return out;
+}
+
+std::string function_costs_text(const Explanation& e) {
+  std::vector<std::string> costs;
+  std::string guessed;
+  for (const auto& [function, cost] : used_function_costs(e)) {
+    costs.push_back(fmt::format("{} {:.0f}", function_info(function).name, cost.value));
+    if (cost.origin == Origin::guessed) guessed = fmt::format(" (guessed: {})", cost.source);
+  }
+  if (costs.empty()) return {};
+  return fmt::format("a call takes as long as this many: {}{}", fmt::join(costs, ", "), guessed);
 }
 
 std::string memory_text(const Explanation& e) {
