@@ -66,6 +66,8 @@ class Measured:
     def max_rel_error(self) -> float: "Largest relative error against an fp64 reference."
     @property
     def note(self) -> str: ...
+    @property
+    def warnings(self) -> list[str]: "Results outside their dtype's range or without a right digit, a sentence each."
 
 class Kernel:
     @property

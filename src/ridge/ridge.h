@@ -90,6 +90,7 @@ struct MeasuredTime {
   std::optional<double> fraction_of_roof = {};  // lower_s / median_s, or null without a bound
   double max_rel_error = 0;                     // Against the fp64 reference; infinite for an unexpected NaN
   std::string note = {};                        // For example "interpreted, which is slower: …"
+  std::vector<std::string> warnings = {};       // Results outside their dtype's range or without a right digit
 };
 
 // Numbers of one operation, or sums over several.

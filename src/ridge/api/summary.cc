@@ -37,7 +37,8 @@ MeasuredTime to_summary(const OpMeasurement& m) {
           .runs = m.time.runs,
           .fraction_of_roof = m.fraction_of_roof,
           .max_rel_error = m.max_rel_error,
-          .note = m.note};
+          .note = m.note,
+          .warnings = m.warnings};
 }
 
 std::vector<KernelSummary> to_summary(const PlannedProgram& planned, const Explanation& explanation) {

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ridge/base/float16.h"
 #include "ridge/cli/testing/cli_fixture.h"
 #include "ridge/device/device.h"
 #include "ridge/ops/product/cuda.h"
@@ -148,6 +149,10 @@ TEST_F(CliTest, RejectsDuplicateAndOutOfRangeValues) {
   expect_rejected(
       with({"run", matmul, "--out", "Z=a.npy", "--out", "Z=b.npy"}, small), 2,
       "ridge: tensor 'Z' is given twice after --out, as 'a.npy' and as 'b.npy'\n  hint: give each tensor once\n");
+  expect_rejected(
+      {"run", "x: f32[N]\ny: f32[N] = x + 1\nz: f32[N] = x * 2", "N=4", "--out", "y=o.npy", "--out", "z=o.npy"}, 2,
+      "ridge: file 'o.npy' is given twice after --out, for 'y' and for 'z'\n"
+      "  hint: write each tensor into its own file\n");
   for (const std::string seed : {"-1", "x", "1.5", "18446744073709551616"})
     expect_rejected(
         with({"run", matmul, "--seed", seed}, small), 2,
@@ -414,6 +419,32 @@ TEST_F(CliTest, RunsOnGivenArraysAndWritesTheResult) {
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json["ops"][0]["max_rel_error"], 0.0);
   EXPECT_GE(json["ops"][0]["measured_s"]["runs"], 5);
+}
+
+TEST_F(CliTest, WarnsOfResultsThatAreRightButUseless) {
+  const std::vector<F16> hundreds(8, to_f16(300));
+  const auto* const bytes = reinterpret_cast<const std::byte*>(hundreds.data());
+  const Array array{DType::f16, 8, const_cast<std::byte*>(bytes)};
+  ASSERT_TRUE(write_npy(path("x.npy"), array, {2, 4}).ok());
+  ASSERT_TRUE(write_npy(path("w.npy"), array, {4, 2}).ok());
+  const ProcessResult infinite = ridge({"run", "f16[M, K] * f16[K, N] -> f16[M, N]", "M=2", "K=4", "N=2", "--in",
+                                        "X=" + path("x.npy"), "--in", "Y=" + path("w.npy"), "--runs", "1"});
+  EXPECT_EQ(infinite.code, 0) << infinite.err;
+  EXPECT_NE(infinite.out.find("warning: Z: 4 of 4 checked results are outside the range of f16; Z[0, 0] is 360000, "
+                              "stored as inf\n"),
+            std::string::npos)
+      << infinite.out;
+  const std::vector<float> near{40000, 40001, 40002, 40003};
+  const Array row{DType::f32, 4, const_cast<std::byte*>(reinterpret_cast<const std::byte*>(near.data()))};
+  ASSERT_TRUE(write_npy(path("r.npy"), row, {1, 4}).ok());
+  const ProcessResult cancelled = ridge({"run",
+                                         "dims N = 1, D = 4\nx: f32[N, D]\nm[N] = mean(x over D)\n"
+                                         "q[N] = mean(x * x over D)\nv: f32[N] = q - m * m",
+                                         "--in", "x=" + path("r.npy"), "--runs", "1", "--json"});
+  EXPECT_EQ(cancelled.code, 0) << cancelled.err;
+  const auto total = nlohmann::json::parse(cancelled.out)["total"];
+  EXPECT_EQ(total["out_of_range"], 0);
+  EXPECT_EQ(total["lost_digits"], 1);
 }
 
 TEST_F(CliTest, TheSameSeedGivesTheSameResultWhateverTheThreads) {

@@ -24,6 +24,12 @@ Status parse_file_options(const std::vector<std::string>& given, std::string_vie
       return usage_error(
           fmt::format("tensor '{}' is given twice after {}, as '{}' and as '{}'", tensor, option, entry->second, file),
           "give each tensor once");
+    const auto other =
+        std::ranges::find_if(files, [&](const auto& entry) { return entry.first != tensor && entry.second == file; });
+    if (option == "--out" && other != files.end())
+      return usage_error(
+          fmt::format("file '{}' is given twice after {}, for '{}' and for '{}'", file, option, other->first, tensor),
+          "write each tensor into its own file");
   }
   return Done{};
 }

@@ -267,6 +267,10 @@ Error syntax_error(const MachineFileText& text, const toml::parse_error& found) 
   if (is_at_end(text, where.begin))
     return text.error_at(where, "expected the rest of a value, found the end of the file",
                          "the file is cut short: complete it, or write it again");
+  if (mentions("representable") || mentions("inclusive"))
+    return text.error_at(
+        where, "expected a number or a date within its range, found one outside it",
+        "numbers have at most 1.8e308, whole numbers without an exponent 9.2e18; dates are as 2026-02-28");
   return text.error_at(where, "expected TOML: a [table], or key = value, on one line",
                        "strings need quotes, numbers and dates do not; a table in braces must be on one line");
 }

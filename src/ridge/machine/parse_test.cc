@@ -116,6 +116,11 @@ const InvalidFile invalid_files[] = {
      "  name = gpu\n"
      "         ^\n"
      "  hint: strings need quotes, numbers and dates do not; a table in braces must be on one line\n"},
+    {"ANumberOutsideItsRange", "name = \"gpu\"\n[matrix]\nbf16 = { value = 1e400, unit = \"FLOP/s\" }\n",
+     "gpu.toml:3:23: expected a number or a date within its range, found one outside it\n"
+     "  bf16 = { value = 1e400, unit = \"FLOP/s\" }\n"
+     "                        ^\n"
+     "  hint: numbers have at most 1.8e308, whole numbers without an exponent 9.2e18; dates are as 2026-02-28\n"},
     {"ABrokenInlineTable", "name = \"gpu\"\n[matrix]\nbf16 = { value = 1e12,\n unit = \"FLOP/s\" }\n",
      "gpu.toml:3:23: expected TOML: a [table], or key = value, on one line\n"
      "  bf16 = { value = 1e12,\n"

@@ -122,7 +122,7 @@ using Predictor = std::function<double(const TimedKernel&)>;
 
 double quantile(std::vector<double> sorted, double quantile_fraction) {
   std::sort(sorted.begin(), sorted.end());
-  return sorted[quantile_fraction * static_cast<double>(sorted.size() - 1) + 0.5];
+  return sorted[static_cast<std::size_t>(quantile_fraction * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
 PredictionErrors compute_errors(const KernelTimings& timings, const Predictor& predicted,

@@ -32,13 +32,6 @@ double subnormal_error(DType dtype) {
   if (dtype == DType::f16) return 0x1p-25;
   return min_normal;
 }
-// Values of at least this size round to infinity: the largest number plus half a step.
-double overflow_threshold(DType dtype) {
-  if (dtype == DType::f16) return 65520.0;
-  if (dtype == DType::bf16) return 0x1.FFp127;
-  return 0x1.FFFFFFp127;
-}
-
 // Returns the operand's offset at a result's element, with all summed indices 0.
 std::int64_t operand_offset(const Shape& operand, const Shape& result, std::int64_t index) {
   std::int64_t out = 0;
@@ -161,7 +154,7 @@ class ElementEvaluator {
         }
       });
       for (std::size_t i = begin; i < end; ++i) {
-        if (stored_as == DType::int8) out_[i].value = std::clamp(out_[i].value, -128.0, 127.0);
+        if (stored_as == DType::int8) limit_value(out_[i], -128, 127);
         const double converted = integers && !dtype_info(stored_as).is_integer ? u * std::fabs(out_[i].value) : 0;
         out_[i].bound = sum_error * out_[i].scale + converted + storage_error(c.result, out_[i].value);
       }
@@ -188,6 +181,10 @@ class ElementEvaluator {
   }
 
  private:
+  static void limit_value(Expected& expected, double least, double most) {
+    if (expected.value < least || expected.value > most) expected.before_limit = expected.value;
+    expected.value = std::clamp(expected.value, least, most);
+  }
   double storage_error(int tensor, double value) const {
     const DType dtype = array_at(tensor).dtype;
     return unit_roundoff(dtype) * std::fabs(value) + subnormal_error(dtype);
@@ -215,31 +212,6 @@ std::uint64_t mix_bits(std::uint64_t x) {
   x = (x + 0x9E3779B97F4A7C15u) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
-}
-
-// Returns |got - expected|: 0 if both are the same, infinite if exactly one is finite. If the expected value overflows
-// the dtype, infinity is correct; within its error bound of that limit, infinity and the largest number are both
-// correct.
-double error_with_overflow(double got, const Expected& expected, DType dtype) {
-  if (got == expected.value || (std::isnan(got) && std::isnan(expected.value))) return 0;
-  if (!std::isfinite(expected.value)) return INFINITY;
-  // An f32 sum that overflows midway is infinite or NaN, whatever the exact sum is.
-  if (!std::isfinite(got) && expected.scale >= overflow_threshold(DType::f32)) return 0;
-  const double size = std::fabs(expected.value), edge = overflow_threshold(dtype);
-  if (std::isinf(got) && std::signbit(got) == std::signbit(expected.value) && size + expected.bound >= edge) return 0;
-  if (!std::isfinite(got) || size - expected.bound >= edge) return INFINITY;
-  return std::fabs(got - expected.value);
-}
-
-// Returns the root mean square of the expected values, without those that overflow the dtype.
-double root_mean_square(const std::vector<Expected>& expected, DType dtype) {
-  double squares = 0, count = 0;
-  for (const Expected& e : expected)
-    if (std::fabs(e.value) < overflow_threshold(dtype)) {
-      squares += e.value * e.value;
-      ++count;
-    }
-  return std::sqrt(squares / std::max(count, 1.0));
 }
 
 }  // namespace
@@ -338,32 +310,6 @@ std::vector<std::int64_t> sample_indices(const std::vector<std::int64_t>& extent
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
-}
-
-ElementComparison compare_elements(const Array& result, const std::vector<std::int64_t>& indices,
-                                   const std::vector<Expected>& expected) {
-  const double rms = root_mean_square(expected, result.dtype);
-  ElementComparison out;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    const double off = error_with_overflow(read_element(result, indices[i]), expected[i], result.dtype);
-    if (off == 0) continue;
-    const double scale = expected[i].scale > 0 ? expected[i].scale : std::max(std::fabs(expected[i].value), rms);
-    const double error = std::isfinite(off) ? off / scale : INFINITY;
-    out.max_rel_error = std::max(out.max_rel_error, std::isnan(error) ? INFINITY : error);
-    if (out.first_wrong_position < 0 && !(std::isfinite(off) && off <= expected[i].bound))
-      out.first_wrong_position = static_cast<std::int64_t>(i);
-  }
-  return out;
-}
-
-Error mismatch_error(const MismatchedResult& result, std::int64_t index, const Expected& expected, double found) {
-  std::vector<std::int64_t> position(result.shape.size());
-  std::int64_t rest = index;
-  for (std::size_t axis = position.size(); axis-- > 0; rest /= result.shape[axis])
-    position[axis] = rest % result.shape[axis];
-  return {.kind = ErrorKind::mismatch,
-          .message = fmt::format("{}[{}] is wrong: expected {:.9g} within {:.2g}, found {:.9g}, in '{}'", result.name,
-                                 fmt::join(position, ", "), expected.value, expected.bound, found, result.text)};
 }
 
 }  // namespace ridge

@@ -17,6 +17,8 @@ struct Expected {
   double value = 0;
   double scale = 0;  // reference size of errors: |A||B| for a contraction; 0 selects max(|value|, rms)
   double bound = 0;  // largest allowed absolute error; ignored if value is not finite
+  // The exact value where `value` was limited to the dtype's range, as int8 and nvfp4 do.
+  std::optional<double> before_limit = {};
 };
 
 // Allowed error of a kernel's gelu and gelu_tanh of x: `relative_to_argument` * |x|, for gelu plus `relative_to_gelu` *
@@ -50,24 +52,7 @@ struct Reference {
 std::vector<std::int64_t> sample_indices(const std::vector<std::int64_t>& extents, std::int64_t requested,
                                          std::uint64_t seed);
 
-// Result of comparing elements with their expected values. If the expected value is infinite or NaN, or overflows the
-// dtype, only the same infinity, or NaN, is correct.
-struct ElementComparison {
-  double max_rel_error = 0;                // infinite if exactly one of the two is finite
-  std::int64_t first_wrong_position = -1;  // position in `indices` of the first element beyond its bound, or -1
-};
-ElementComparison compare_elements(const Array& result, const std::vector<std::int64_t>& indices,
-                                   const std::vector<Expected>& expected);
-
 // Returns the largest relative rounding error of this dtype; 0 for integers.
 double unit_roundoff(DType dtype);
-
-// A result that has a wrong element, as the error message describes it.
-struct MismatchedResult {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  std::string text;  // text of the statement
-};
-Error mismatch_error(const MismatchedResult& result, std::int64_t index, const Expected& expected, double found);
 
 }  // namespace ridge

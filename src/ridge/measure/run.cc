@@ -11,6 +11,7 @@
 #include "ridge/base/string_util.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/measure/clocks.h"
+#include "ridge/measure/element_check.h"
 #include "ridge/measure/reference.h"
 #include "ridge/measure/run_cuda.h"
 #include "ridge/measure/summary.h"
@@ -216,9 +217,7 @@ class ProgramRunner {
       if (options_.cuda) reference.gelu = gelu_tolerance(plan_, static_cast<int>(i));
       for (const int s : group.statements)
         if (contains(group.results, statement_at(s).result())) check_statement(reference, statement_at(s), out_.ops[i]);
-      out_.total.max_rel_error = std::max(out_.total.max_rel_error, out_.ops[i].max_rel_error);
-      out_.total.checked += out_.ops[i].checked;
-      out_.total.elements += out_.ops[i].elements;
+      add_check(out_.total, out_.ops[i]);
     }
   }
   // Returns the result of a gather that another kernel contains, or nullopt for other statements.
@@ -256,16 +255,11 @@ class ProgramRunner {
     const std::vector<std::int64_t> indices =
         sample_indices(shape, reference.max_affordable_elements(statement, max_checked_elements), options_.seed);
     const std::vector<Expected> expected = reference.evaluate_elements(statement, indices);
-    const ElementComparison comparison = compare_elements(array_at(result), indices, expected);
-    op.max_rel_error = std::max(op.max_rel_error, comparison.max_rel_error);
-    op.checked += static_cast<std::int64_t>(indices.size());
-    op.elements += array_at(result).elements;
-    if (comparison.first_wrong_position >= 0 && !out_.mismatch) {
-      const std::size_t wrong = comparison.first_wrong_position;
-      out_.mismatch = mismatch_error({tensor_at(result).name, shape, statement.text}, indices[wrong], expected[wrong],
-                                     read_element(array_at(result), indices[wrong]));
-      if (!options_.out.empty()) out_.mismatch->hint = "no output file was written";
-    }
+    const std::optional<Error> mismatch =
+        check_elements({tensor_at(result).name, shape, statement.text}, array_at(result), indices, expected, op);
+    if (!mismatch || out_.mismatch) return;
+    out_.mismatch = mismatch;
+    if (!options_.out.empty()) out_.mismatch->hint = "no output file was written";
   }
 
   Status write_outputs() const {

@@ -35,7 +35,10 @@ struct OpMeasurement {
   double share = 0;  // fraction of the program's wall time; on a device, of the operations' total
   // Largest |got - expected| / scale (reference.h); infinite for an unexpected NaN or infinity.
   double max_rel_error = 0;
-  std::int64_t checked = 0, elements = 0;            // checked and all elements of the result
+  std::int64_t checked = 0, elements = 0;  // checked and all elements of the result
+  // Checked results that lie outside their dtype's range or have no right digit (element_check.h); one sentence each.
+  std::int64_t out_of_range = 0, lost_digits = 0;
+  std::vector<std::string> warnings = {};
   std::vector<std::string> copies;                   // copies that the lowering added: "w[F, D] to [D, F] order"
   std::optional<MeasuredBound> measured_bound = {};  // measured on a device only
   std::string note = {};                             // "interpreted, which is slower: NVRTC was not found; …"

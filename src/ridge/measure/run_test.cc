@@ -13,6 +13,7 @@
 
 #include "ridge/base/float16.h"
 #include "ridge/measure/clocks.h"
+#include "ridge/measure/element_check.h"
 #include "ridge/measure/reference.h"
 #include "ridge/program/program.h"
 #include "ridge/run/fill.h"
@@ -238,6 +239,31 @@ TEST(Compare, OverflowingValuesDoNotHideOtherErrors) {
   const ElementComparison c = compare_elements(array_of(got), {0, 1}, {{1e300, 0, 1e293}, {0, 0, 0}});
   EXPECT_EQ(c.first_wrong_position, 1);
   EXPECT_EQ(c.max_rel_error, INFINITY);  // relative to an rms of 0, which excludes 1e300
+}
+
+TEST(Compare, CountsValuesOutsideTheRangeAndWithoutADigit) {
+  EXPECT_EQ(compare_one(INFINITY, {360000, 0, 1}, DType::f16).out_of_range.count, 1);
+  EXPECT_EQ(compare_one(INFINITY, {INFINITY, 0, 0}, DType::f16).out_of_range.count, 0);  // the exact result is infinite
+  EXPECT_EQ(compare_one(127, {.value = 127, .before_limit = 40000}).out_of_range.count, 1);
+  EXPECT_EQ(compare_one(0, {1.25, 0, 90}).lost_digits.count, 1);
+  EXPECT_EQ(compare_one(0.75, {1.25, 0, 90}).lost_digits.count, 0);
+  EXPECT_EQ(compare_one(0, {1e-39, 0, 0x1p-126}).lost_digits.count, 0);  // too small for f32, as a softmax's tail
+  EXPECT_EQ(compare_one(0, {1.25, 0, 1}).lost_digits.count, 0);          // wrong
+}
+
+TEST(Compare, ChecksDescribeTheFirstElement) {
+  std::vector<F16> got{to_f16(INFINITY), to_f16(2), to_f16(-INFINITY)};
+  OpMeasurement op;
+  const Array array{DType::f16, 3, reinterpret_cast<std::byte*>(got.data())};
+  EXPECT_FALSE(
+      check_elements({"y", {1, 3}, "y = x * w"}, array, {0, 1, 2}, {{1e5, 0, 1}, {4, 0, 3}, {-2e5, 0, 1}}, op));
+  EXPECT_EQ(op.warnings, (std::vector<std::string>{
+                             "y: 2 of 3 checked results are outside the range of f16; y[0, 0] is 100000, stored as inf",
+                             "y: 1 of 3 checked results have no right digit, because numbers that are nearly equal are "
+                             "subtracted; y[0, 1] is 2, exactly 4"}));
+  EXPECT_EQ(op.out_of_range, 2);
+  EXPECT_EQ(op.lost_digits, 1);
+  EXPECT_EQ(op.checked, 3);
 }
 
 TEST(ParallelFor, RunsAllBlocksIfNoThreadStarts) {

@@ -41,7 +41,7 @@ MedianInterval compute_median_interval(std::vector<double> samples) {
   const auto n = static_cast<double>(samples.size());
   const double rank_offset =
       0.98 * std::sqrt(n);  // half of 1.96 standard deviations of a binomial distribution with p = 0.5
-  const auto at = [&](double rank) { return samples[std::clamp(rank, 0.0, n - 1)]; };
+  const auto at = [&](double rank) { return samples[static_cast<std::size_t>(std::clamp(rank, 0.0, n - 1))]; };
   return {.median = median_of_sorted(samples),
           .low = at(std::floor(n / 2 - rank_offset) - 1),
           .high = at(std::ceil(n / 2 + rank_offset)),

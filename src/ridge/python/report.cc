@@ -75,7 +75,8 @@ void add_time_classes(nb::module_& module) {
       .def_ro("runs", &MeasuredTime::runs)
       .def_ro("fraction_of_roof", &MeasuredTime::fraction_of_roof)
       .def_ro("max_rel_error", &MeasuredTime::max_rel_error)
-      .def_ro("note", &MeasuredTime::note);
+      .def_ro("note", &MeasuredTime::note)
+      .def_ro("warnings", &MeasuredTime::warnings);
   nb::class_<KernelSummary>(module, "Kernel")
       .def_ro("results", &KernelSummary::results)
       .def_ro("kernel", &KernelSummary::kernel)

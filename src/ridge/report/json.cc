@@ -165,6 +165,9 @@ void add_measurement(Json& out, const OpMeasurement& m) {
   out["max_rel_error"] = std::isfinite(m.max_rel_error) ? m.max_rel_error : std::numeric_limits<double>::max();
   out["checked"] = m.checked;
   out["elements"] = m.elements;
+  out["out_of_range"] = m.out_of_range;
+  out["lost_digits"] = m.lost_digits;
+  if (!m.warnings.empty()) out["warnings"] = m.warnings;
   out["share_of_time"] = m.share;
   if (!m.copies.empty()) out["copies"] = m.copies;
   if (!m.note.empty()) out["note"] = m.note;

@@ -159,6 +159,8 @@ std::string measured_text(const Report& report, const TextStyler& styled) {
   out += measured.device ? device_lines(report) : cpu_lines(measured);
   out += fmt::format("checked {} of {} results against fp64\n", group_digits(measured.total.checked),
                      group_digits(measured.total.elements));
+  for (const OpMeasurement& op : measured.ops)
+    for (const std::string& warning : op.warnings) out += "warning: " + warning + "\n";
   out += outlier_lines(report);
   for (const OpMeasurement& op : measured.ops)
     for (const std::string& copy : op.copies) out += "copied: " + copy + "\n";

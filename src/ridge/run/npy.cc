@@ -117,6 +117,11 @@ std::optional<HeaderEntries> parse_header_entries(std::string_view text) {
   return out;
 }
 
+// True for the integers and truth values that Ridge has no dtype for: "<u4", "|u1", "<i8", "|b1".
+bool holds_integers(const std::string& descr) {
+  return descr.size() > 1 && (descr[1] == 'i' || descr[1] == 'u' || descr[1] == 'b');
+}
+
 Result<DType> parse_dtype(const std::string& descr) {
   for (const NpyDtype& s : npy_dtypes)
     if (s.text == descr) return s.dtype;
@@ -125,7 +130,8 @@ Result<DType> parse_dtype(const std::string& descr) {
                        "x.astype(x.dtype.newbyteorder('<'))");
   return input_error(
       fmt::format("expected dtype <f4 (f32), <f2 (f16), <V2 (bf16), |i1 (int8) or <i4 (int32), found '{}'", descr),
-      descr == "<i8" ? "x.astype(numpy.int32)" : "x.astype(numpy.float32), or x.astype(ml_dtypes.bfloat16)");
+      holds_integers(descr) ? "x.astype(numpy.int32), or x.astype(numpy.int8)"
+                            : "x.astype(numpy.float32), or x.astype(ml_dtypes.bfloat16)");
 }
 
 Error with_source(const std::string& path, Error error) {

@@ -14,7 +14,8 @@ Result<ProductSize> to_product_size(const Convolution& convolution) {
                                     {"filter width", convolution.filter_width},
                                     {"channel count", convolution.channels},
                                     {"filter count", convolution.filters},
-                                    {"stride", convolution.stride},
+                                    {"vertical stride", convolution.stride_height},
+                                    {"horizontal stride", convolution.stride_width},
                                     {"batch", convolution.batch}})
     if (value < 1 || value > max_value)
       return input_error(fmt::format("expected the {} between 1 and {}, found {}", what, max_value, value));

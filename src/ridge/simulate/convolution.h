@@ -16,10 +16,10 @@ struct Convolution {
   std::int64_t height = 1, width = 1;  // size of the image
   std::int64_t filter_height = 1, filter_width = 1;
   std::int64_t channels = 1, filters = 1;
-  std::int64_t stride = 1;  // equal in both directions
-  std::int64_t batch = 1;   // number of images
-  std::int64_t out_height() const { return (height - filter_height + stride - 1) / stride + 1; }
-  std::int64_t out_width() const { return (width - filter_width + stride - 1) / stride + 1; }
+  std::int64_t stride_height = 1, stride_width = 1;
+  std::int64_t batch = 1;  // number of images
+  std::int64_t out_height() const { return (height - filter_height + stride_height - 1) / stride_height + 1; }
+  std::int64_t out_width() const { return (width - filter_width + stride_width - 1) / stride_width + 1; }
   bool operator==(const Convolution&) const = default;
 };
 

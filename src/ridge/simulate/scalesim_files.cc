@@ -1,10 +1,12 @@
 #include "ridge/simulate/scalesim_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 #include <map>
 
 #include "ridge/base/string_util.h"
@@ -79,22 +81,48 @@ std::vector<std::string_view> split_cells(std::string_view text) {
 
 struct TopologyHeader {
   bool has_products = false;
-  std::size_t size_columns = 7;  // number of required columns after the name
-  std::size_t batch_column = 0;  // index of the batch column; 0 without one
+  bool has_two_strides = false;         // the stride's height and width
+  std::vector<std::string_view> sizes;  // names of the required columns after the name
+  std::size_t columns = 0;              // number of columns, the name included
+  std::size_t batch_column = 0;         // index of the batch column; 0 without one
 };
 
 constexpr std::string_view convolution_columns[] = {"IFMAP height", "IFMAP width", "filter height", "filter width",
                                                     "channels",     "filters",     "stride"};
 constexpr std::string_view product_columns[] = {"M", "N", "K"};
+// Columns without an effect: dense weights are checked by their cells, and one of SCALE-Sim's files has outputs' sizes.
+constexpr std::string_view ignored_columns[] = {"", "sparsity", "eh", "ew", "e2"};
 
-TopologyHeader parse_header(std::string_view text) {
-  const std::vector<std::string_view> cells = split_cells(text);
+bool names_stride(std::string_view cell, std::string_view direction) {
+  const std::string name = to_lower_case(cell);
+  return name.starts_with("stride") && name.find(direction) != std::string::npos;
+}
+
+// Returns an error at a column that is neither required, nor a batch, nor known to have no effect: its numbers would be
+// dropped.
+Result<TopologyHeader> parse_header(const TextLine& line, std::string_view source) {
+  const std::vector<std::string_view> cells = split_cells(line.text);
   TopologyHeader header;
+  header.columns = cells.size();
   header.has_products = cells.size() >= 4 && to_lower_case(cells[1]) == "m" && to_lower_case(cells[2]) == "n" &&
                         to_lower_case(cells[3]) == "k";
-  if (header.has_products) header.size_columns = 3;
-  for (std::size_t i = header.size_columns + 1; i < cells.size(); ++i)
-    if (to_lower_case(cells[i]).starts_with("batch")) header.batch_column = i;
+  if (header.has_products)
+    header.sizes.assign(std::begin(product_columns), std::end(product_columns));
+  else
+    header.sizes.assign(std::begin(convolution_columns), std::end(convolution_columns));
+  header.has_two_strides =
+      !header.has_products && cells.size() > 8 && names_stride(cells[7], "height") && names_stride(cells[8], "width");
+  if (header.has_two_strides) header.sizes.push_back("stride width");
+  for (std::size_t i = header.sizes.size() + 1; i < cells.size(); ++i) {
+    const std::string name = to_lower_case(cells[i]);
+    if (name.starts_with("batch"))
+      header.batch_column = i;
+    else if (std::ranges::find(ignored_columns, name) == std::end(ignored_columns))
+      return error_at(line, cells[i], source,
+                      fmt::format("expected the columns {}, then Batch or Sparsity, found '{}'",
+                                  fmt::join(header.sizes, ", "), printable_excerpt(cells[i])),
+                      "name it Batch if each layer has that many rows or images, or remove the column");
+  }
   return header;
 }
 
@@ -107,11 +135,11 @@ struct LayerNumbers {
 Result<LayerNumbers> parse_numbers(const TextLine& line, const std::vector<std::string_view>& cells,
                                    const TopologyHeader& header, std::string_view source) {
   LayerNumbers layer_numbers;
-  for (std::size_t i = 1; i <= header.size_columns; ++i) {
-    const std::string_view column = header.has_products ? product_columns[i - 1] : convolution_columns[i - 1];
+  for (std::size_t i = 1; i <= header.sizes.size(); ++i) {
+    const std::string_view column = header.sizes[i - 1];
     if (i >= cells.size())
       return error_at(line, line.text.substr(line.text.size()), source,
-                      fmt::format("expected {} numbers after the name, found {}: {} is missing", header.size_columns,
+                      fmt::format("expected {} numbers after the name, found {}: {} is missing", header.sizes.size(),
                                   cells.size() - 1, column));
     const std::optional<std::int64_t> number = whole_number(cells[i]);
     if (!number || *number < 1)
@@ -120,7 +148,7 @@ Result<LayerNumbers> parse_numbers(const TextLine& line, const std::vector<std::
                                   printable_excerpt(cells[i])));
     layer_numbers.numbers.push_back(*number);
   }
-  for (std::size_t i = header.size_columns + 1; i < cells.size(); ++i) {
+  for (std::size_t i = header.sizes.size() + 1; i < cells.size(); ++i) {
     if (const std::size_t colon = cells[i].find(':'); colon != std::string_view::npos) {
       if (trim_blanks(cells[i].substr(0, colon)) != trim_blanks(cells[i].substr(colon + 1)))
         return error_at(line, cells[i], source,
@@ -133,6 +161,11 @@ Result<LayerNumbers> parse_numbers(const TextLine& line, const std::vector<std::
                         fmt::format("expected a whole number from 1 to {} for the batch, found '{}'", max_cell_value,
                                     printable_excerpt(cells[i])));
       layer_numbers.batch = *batch;
+    } else if (i >= header.columns && !cells[i].empty()) {
+      return error_at(
+          line, cells[i], source,
+          fmt::format("expected at most {} cells, as the header has, found {}", header.columns, cells.size()),
+          "name the column, for example Batch");
     }
   }
   return layer_numbers;
@@ -148,7 +181,7 @@ Result<TopologyLayer> parse_layer(const TextLine& line, const std::vector<std::s
     layer.product = {n[0] * layer_numbers.batch, n[1], n[2]};
     return layer;
   }
-  Convolution v{n[0], n[1], n[2], n[3], n[4], n[5], n[6], layer_numbers.batch};
+  Convolution v{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[header.has_two_strides ? 7 : 6], layer_numbers.batch};
   if (cells[0].find("DP") != std::string_view::npos) {
     layer.copies = v.channels;
     v.channels = 1;
@@ -170,7 +203,7 @@ Result<std::vector<TopologyLayer>> parse_topology(std::string_view text, std::st
     error.source = std::string(source);
     return error;
   }
-  const TopologyHeader header = parse_header(lines[0].text);
+  RIDGE_TRY(header, parse_header(lines[0], source));
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const std::vector<std::string_view> cells = split_cells(lines[i].text);
     const bool is_title = cells.size() == 1 && whole_number(cells[0]) == std::nullopt;

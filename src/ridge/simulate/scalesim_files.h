@@ -5,7 +5,8 @@
 //
 // and a configuration is an INI file (ArrayHeight, ArrayWidth, Dataflow, SRAM sizes, bandwidths). The parsers accept
 // more than SCALE-Sim v3: a byte order mark, CRLF, tabs instead of commas, empty rows, title rows, a missing comma at
-// the end of a row, a batch column, and configurations without [layout], [sparsity] or UseRamulatorTrace.
+// the end of a row, a batch column, two columns of strides, and configurations without [layout], [sparsity] or
+// UseRamulatorTrace.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ struct TopologyLayer {
 };
 
 // The header determines whether the rows are products or convolutions. Errors, with their position: no layer; a missing
-// cell or one that is not a whole number; errors of `to_product_size`; sparsity other than 1:1, which is not simulated.
+// cell or one that is not a whole number; a column that is not simulated, a cell that has no column; errors of
+// `to_product_size`; sparsity other than 1:1, which is not simulated.
 Result<std::vector<TopologyLayer>> parse_topology(std::string_view text, std::string_view source);
 
 struct ScaleSimConfig {

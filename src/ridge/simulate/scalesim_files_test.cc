@@ -22,7 +22,7 @@ TEST(Topology, ReadsProductsAndConvolutionsByTheirHeader) {
   ASSERT_EQ(convolutions.size(), 1U);
   EXPECT_EQ(convolutions[0].name, "Conv1");
   EXPECT_EQ(convolutions[0].product, (ProductSize{3025, 96, 363}));
-  EXPECT_EQ(convolutions[0].convolution, (Convolution{224, 224, 11, 11, 3, 96, 4}));
+  EXPECT_EQ(convolutions[0].convolution, (Convolution{224, 224, 11, 11, 3, 96, 4, 4}));
 }
 
 TEST(Topology, ReadsTheFormsOfTheShippedFiles) {
@@ -38,10 +38,27 @@ TEST(Topology, ReadsTheFormsOfTheShippedFiles) {
   EXPECT_EQ(layers(header + "Strides, Batch Size,\nE,512,512,1,1,3,4096,1,2,\n")[0].product.m, 2 * 512 * 512);
   EXPECT_EQ(layers(header + "Strides,,,Eh,Ew,e2\nE,8,8,1,1,3,4,1,,,8,8,64\n")[0].product, (ProductSize{64, 4, 3}));
   EXPECT_EQ(layers("Layer, M, N, K, Sparsity,\nG, 3, 5, 16, 4:4,\n")[0].product, (ProductSize{3, 5, 16}));
+  // Two strides: an image of 9 x 9 has 4 x 7 windows of 3 x 3.
+  const std::string strides = header + "Stride Height, Stride Width,";
+  EXPECT_EQ(layers(strides + "\nx,9,9,3,3,3,64,2,1,\n")[0].product, (ProductSize{28, 64, 27}));
+  EXPECT_EQ(layers(strides + "Batch,\nx,9,9,3,3,3,64,1,2,2,\n")[0].product, (ProductSize{56, 64, 27}));
   // A depthwise layer runs one channel at a time.
   const TopologyLayer depthwise = layers(header + "Strides,\nDP2,112,112,3,3,32,1,1,\n")[0];
   EXPECT_EQ(depthwise.copies, 32);
   EXPECT_EQ(depthwise.product, (ProductSize{110 * 110, 1, 9}));
+}
+
+TEST(Topology, RefusesColumnsThatItWouldDrop) {
+  EXPECT_EQ(topology_error("Layer,M,N,K,heads,\nG,8,8,8,4,\n"),
+            "t.csv:1:13: expected the columns M, N, K, then Batch or Sparsity, found 'heads'\n"
+            "  Layer,M,N,K,heads,\n"
+            "              ^^^^^\n"
+            "  hint: name it Batch if each layer has that many rows or images, or remove the column\n");
+  EXPECT_EQ(topology_error("Layer,M,N,K,\nG,8,8,8,4,\n"),
+            "t.csv:2:9: expected at most 4 cells, as the header has, found 5\n"
+            "  G,8,8,8,4,\n"
+            "          ^\n"
+            "  hint: name the column, for example Batch\n");
 }
 
 TEST(Topology, ErrorsHavePositionAndHint) {

@@ -25,8 +25,8 @@ struct OperandAddresses {
   std::int64_t a_address(std::int64_t m, std::int64_t k) const {
     if (!convolution) return m * product.k + k;
     const Convolution& v = *convolution;
-    const std::int64_t row = m / v.out_width() * v.stride + k / (v.filter_width * v.channels);
-    const std::int64_t col = m % v.out_width() * v.stride + k % (v.filter_width * v.channels) / v.channels;
+    const std::int64_t row = m / v.out_width() * v.stride_height + k / (v.filter_width * v.channels);
+    const std::int64_t col = m % v.out_width() * v.stride_width + k % (v.filter_width * v.channels) / v.channels;
     if (row >= v.height || col >= v.width) return padding_address;
     return (row * v.width + col) * v.channels + k % v.channels;
   }

@@ -89,15 +89,15 @@ TEST(Scratchpad, RejectsInvalidScratchpads) {
 }
 
 TEST(ConvolutionAsProduct, RoundsWindowsUpAsScaleSimDoes) {
-  EXPECT_EQ(to_product_size({224, 224, 11, 11, 3, 96, 4}).value(), (ProductSize{3025, 96, 363}));
-  EXPECT_EQ(to_product_size({112, 112, 3, 3, 64, 1, 2}).value(),
+  EXPECT_EQ(to_product_size({224, 224, 11, 11, 3, 96, 4, 4}).value(), (ProductSize{3025, 96, 363}));
+  EXPECT_EQ(to_product_size({112, 112, 3, 3, 64, 1, 2, 2}).value(),
             (ProductSize{3136, 1, 576}));  // 55.5 windows count as 56
-  EXPECT_EQ(to_product_size({56, 56, 1, 1, 64, 128, 2, 4}).value(),
+  EXPECT_EQ(to_product_size({56, 56, 1, 1, 64, 128, 2, 2, 4}).value(),
             (ProductSize{4 * 841, 128, 64}));  // 28 windows start inside, 29 are counted
   EXPECT_EQ(to_product_size({1, 1, 1, 1, 1, 0}).error().message,
             "expected the filter count between 1 and 2147483647, found 0");
   const std::int64_t side = (std::int64_t{1} << 31) - 1;
-  EXPECT_EQ(to_product_size({side, side, 1, 1, 1, 1, 1, 4}).error().message,
+  EXPECT_EQ(to_product_size({side, side, 1, 1, 1, 1, 1, 1, 4}).error().message,
             "the sizes of the convolution's product exceed 64 bits");
 }
 

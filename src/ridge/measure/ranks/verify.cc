@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "ridge/measure/element_check.h"
 #include "ridge/measure/reference.h"
 #include "ridge/plan/shape.h"
 #include "ridge/run/device_steps.h"
@@ -39,9 +40,7 @@ class ResultVerifier {
     OpMeasurement& op = out.ops[operation];
     for (const int s : statements)
       if (gathered_.contains(request_.program.statements[s].result())) verify_statement(s, statements, op, out);
-    out.total.max_rel_error = std::max(out.total.max_rel_error, op.max_rel_error);
-    out.total.checked += op.checked;
-    out.total.elements += op.elements;
+    add_check(out.total, op);
     return Done{};
   }
 
@@ -71,14 +70,10 @@ class ResultVerifier {
         sample_indices(extents, reference.max_affordable_elements(statement, max_checked_elements), options_.seed);
     std::vector<Expected> expected = reference.evaluate_elements(statement, indices);
     widen_bounds(s, extents, indices, expected);
-    const ElementComparison comparison = compare_elements(actual, indices, expected);
-    op.max_rel_error = std::max(op.max_rel_error, comparison.max_rel_error);
-    op.checked += static_cast<std::int64_t>(indices.size());
-    op.elements += actual.elements;
-    if (comparison.first_wrong_position < 0 || out.mismatch) return;
-    const std::size_t wrong = comparison.first_wrong_position;
-    out.mismatch = mismatch_error({tensor.name, extents, statement.text}, indices[wrong], expected[wrong],
-                                  read_element(actual, indices[wrong]));
+    const std::optional<Error> mismatch =
+        check_elements({tensor.name, extents, statement.text}, actual, indices, expected, op);
+    if (!mismatch || out.mismatch) return;
+    out.mismatch = mismatch;
     if (!options_.out.empty()) out.mismatch->hint = "no output file was written";
   }
 

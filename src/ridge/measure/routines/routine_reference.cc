@@ -240,8 +240,11 @@ class ElementEvaluator {
     if (scale == 0) return {.value = 0, .scale = 1, .bound = 0x1p-1000};
     const double value =
         std::copysign(nearest_value(representable_values(format.bits), std::fabs(x) / scale), x) * scale;
-    return {.value = value, .scale = max_abs, .bound = 0x1p-40 * std::fabs(value)};
+    Expected out{.value = value, .scale = max_abs, .bound = 0x1p-40 * std::fabs(value)};
+    if (format.dtype == DType::nvfp4 && std::fabs(x) > max_nvfp4) out.before_limit = x;
+    return out;
   }
+  static constexpr double max_nvfp4 = 448 * 6;  // the largest scale, an e4m3, times the largest element, an e2m1
   // e2m1: 0 0.5 1 1.5 2 3 4 6; e4m3: eighths of powers of two from 2^-6 to 448, and multiples of 2^-9 below.
   static std::vector<double> representable_values(int bits) {
     if (bits == 4) return {0, 0.5, 1, 1.5, 2, 3, 4, 6};
@@ -252,6 +255,7 @@ class ElementEvaluator {
     return out;
   }
   static double nearest_value(const std::vector<double>& all, double x) {
+    if (x >= all.back()) return all.back();  // far above it, the distances to all values round to the same number
     std::size_t best = 0;
     for (std::size_t i = 1; i < all.size(); ++i) {
       const double now = std::fabs(all[i] - x), before = std::fabs(all[best] - x);
