@@ -25,18 +25,15 @@ const Machine& machine_to_guess_from() {
 
 SourcedValue function_cost(const Machine& machine, Function function) {
   const FunctionInfo& info = function_info(function);
-  SourcedValue out;
+  SourcedValue out{.value = 1, .source = "not on record", .read_on = {}, .origin = Origin::guessed};
   if (const SourcedValue* known = find_cost(machine, info)) {
     out = *known;
   } else if (machine.name == "cpu") {
-    out = {.value = static_cast<double>(info.cpu_flops), .source = "from another CPU", .read_on = "2026-11-25"};
-    out.origin = Origin::guessed;
-  } else if (const SourcedValue* other = find_cost(machine_to_guess_from(), info)) {
-    out = *other;
+    out.value = info.cpu_flops;
+    out.source = "as on another CPU";
+  } else if (machine.title.starts_with("NVIDIA")) {
+    if (const SourcedValue* other = find_cost(machine_to_guess_from(), info)) out.value = other->value;
     out.source = std::string("as on ") + guessed_from;
-    out.origin = Origin::guessed;
-  } else {
-    out = {.value = 1, .source = "counted as 1", .read_on = {}, .origin = Origin::guessed};
   }
   out.value = std::max(std::round(out.value), 1.0);
   return out;

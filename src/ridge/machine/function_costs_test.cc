@@ -5,14 +5,17 @@
 namespace ridge {
 namespace {
 
-TEST(FunctionCosts, ComeFromTheMachineElseFromAnH100) {
+TEST(FunctionCosts, ComeFromTheMachineElseFromASimilarOne) {
   const Machine h200 = *find_machine("h200");
   EXPECT_EQ(function_cost(h200, Function::exp).value, 16);
   EXPECT_EQ(function_cost(h200, Function::exp).origin, Origin::derived);
-  const SourcedValue guess = function_cost(*find_machine("tpu_v5e"), Function::exp);
+  const SourcedValue guess = function_cost(*find_machine("a100_40"), Function::exp);
   EXPECT_EQ(guess.value, 16);
   EXPECT_EQ(guess.origin, Origin::guessed);
   EXPECT_EQ(guess.source, "as on h100");
+  const SourcedValue unknown = function_cost(*find_machine("tpu_v5e"), Function::exp);
+  EXPECT_EQ(unknown.value, 1);
+  EXPECT_EQ(unknown.source, "not on record");
 }
 
 TEST(FunctionCosts, AreWholeFlopsOfAtLeastOne) {

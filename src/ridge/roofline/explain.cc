@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "ridge/base/check.h"
 #include "ridge/machine/function_costs.h"
 #include "ridge/program/tokenizer.h"
 #include "ridge/roofline/routines/routings.h"
@@ -55,6 +56,7 @@ Status estimate_times(Prediction& p, const Polynomial& bytes_formula, const Roof
   }
   if (p.peak) {
     RIDGE_TRY(math_load, evaluate_count(p.math_load, context.dims));
+    RIDGE_CHECK(math_load, p.math_load.to_string());
     p.time_math_s = static_cast<double>(*math_load) / p.peak->rate.value;
   }
   if (p.missing.empty() && !p.peak) p.time_math_s = 0;
@@ -161,6 +163,11 @@ std::vector<std::string> dims_without_threshold(const Explanation& e, const Deri
   return out;
 }
 
+void replace_symbol(Work& work, const std::string& symbol, const Polynomial& value) {
+  work.flops = work.flops.substitute(symbol, value);
+  for (FunctionCalls& calls : work.calls) calls.count = calls.count.substitute(symbol, value);
+}
+
 // Returns the pairs inside each mask: in closed form if there is one, otherwise as a symbol with a value in `dims`.
 std::vector<MaskCount> count_masks(const Program& program, const Bindings& given, std::vector<Work>& work,
                                    RooflineContext& context) {
@@ -186,7 +193,7 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
     MaskCount count{mask, Polynomial::make_symbol(mask.symbol), all, count_unmasked(mask, context.dims), {}};
     if (const auto form = mask_closed_form(mask, program, given)) {
       count.unmasked = *form;
-      for (Work& one : work) one.flops = one.flops.substitute(mask.symbol, *form);
+      for (Work& one : work) replace_symbol(one, mask.symbol, *form);
       context.tied_dims.push_back(form->degree_in(mask.rows) > 0 ? mask.columns : mask.rows);
     } else if (count.unmasked_count) {
       context.dims[mask.symbol] = *count.unmasked_count;

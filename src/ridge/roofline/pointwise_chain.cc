@@ -128,7 +128,7 @@ ChainFunction find_function_cost(const std::string& name, std::int64_t applicati
   const auto info = std::ranges::find(function_table, name, &FunctionInfo::name);
   if (info == function_table.end() || !info->has_cost) return {name, applications, 1, "counted as 1"};
   const SourcedValue known = function_cost(machine, info->function);
-  return {name, applications, known.value, (known.origin == Origin::guessed ? "guessed: " : "") + known.source};
+  return {name, applications, known.value, known.source};
 }
 
 // Returns the applications of the repeated function from which the chain is compute-bound, all else fixed.

@@ -160,7 +160,7 @@ std::string function_costs_text(const Explanation& e) {
   std::string guessed;
   for (const auto& [function, cost] : used_function_costs(e)) {
     costs.push_back(fmt::format("{} {:.0f}", function_info(function).name, cost.value));
-    if (cost.origin == Origin::guessed) guessed = fmt::format(" (guessed: {})", cost.source);
+    if (cost.origin == Origin::guessed) guessed = fmt::format(" ({})", cost.source);
   }
   if (costs.empty()) return {};
   return fmt::format("a call takes as long as this many: {}{}", fmt::join(costs, ", "), guessed);
