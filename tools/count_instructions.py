@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Counts the instructions of one call of each function per lane of a Hopper, in the machine code of
 ops/function/device_math.h, and writes data/models/functions.csv: count_instructions.py CUOBJDUMP. nvcc must be on the PATH.
+Then, and with --machines only, writes the costs (cost_exp) of the machine files with kernels "sm90": two FLOPs for each of
+the fewest instructions that a call takes, because the vector peak counts a multiply-add, one instruction, as two.
 
 It counts the longest path without calls and without double precision, which only rare arguments use. The special function
 unit has 16 lanes and runs concurrently with the other 128 lanes: its instructions count 8 each if that exceeds the total
@@ -12,8 +14,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FUNCTIONS = ["gelu", "cos", "sin", "gelu_tanh", "tanh", "log", "silu", "sigmoid", "exp", "divide", "sqrt", "rsqrt"]
-BINARY = ["divide"]
+FUNCTIONS = ["gelu", "cos", "sin", "gelu_tanh", "tanh", "log", "silu", "sigmoid", "exp", "divide", "sqrt", "rsqrt", "erf", "softplus",
+             "tan", "atan", "log1p", "expm1", "hard_swish", "mish", "pow"]
+BINARY = ["divide", "pow"]
 REPEATED_BODY = {"cos": "cos_in_unit_range"}  # further calls in a chain that have a separate body
 APPROXIMATE = ["gelu", "gelu_tanh", "silu", "sigmoid"]  # name_16 is the version for 16-bit results
 SPECIAL = re.compile(r"MUFU|FRND|F2I|I2F\b|F2F")
@@ -77,7 +80,30 @@ def repeated_call_cost(once, twice):
     return max(twice[0] - once[0], 8 * (twice[1] - once[1]))
 
 
+def cost_lines():
+    """Returns the lines of a machine file for the functions of data/models/functions.csv."""
+    text = (ROOT / "data/models/functions.csv").read_text()
+    day = re.search(r"^# day: (\S+)", text, re.M)[1]
+    rows = [line.split(",") for line in text.splitlines() if not line.startswith("#")][1:]
+    return [f'cost_{name} = {{ value = {2 * min(map(int, counts))}, unit = "FLOP", source = "tools/count_instructions.py: 2 for each '
+            f'instruction of Ridge\'s kernels", read = {day}, origin = "derived" }}\n' for name, *counts, _ in rows]
+
+
+def write_machine_costs():
+    for path in sorted((ROOT / "machines").glob("*.toml")):
+        lines = path.read_text().splitlines(keepends=True)
+        if 'kernels = "sm90"\n' not in lines:
+            continue
+        kept = [line for line in lines if not line.startswith("cost_")]
+        start = kept.index("[numbers]\n") + 1
+        end = next((i for i in range(start, len(kept)) if not kept[i].strip()), len(kept))
+        path.write_text("".join(kept[:end] + cost_lines() + kept[end:]))
+
+
 def main():
+    if sys.argv[1:] == ["--machines"]:
+        write_machine_costs()
+        return
     counts = {name: longest_path(code) for name, code in disassemble_kernels(sys.argv[1])}
     of = {name: repeated_call_cost(counts[name], counts[f"{name}_twice"]) for name in counts if not name.endswith("_twice")}
     day = subprocess.run(["git", "log", "-1", "--format=%cs", "--", "src/ridge/ops/function/device_math.h"], cwd=ROOT, check=True,
@@ -85,6 +111,7 @@ def main():
     lines = [f"{name},{of[name]},{of[REPEATED_BODY.get(name, name)]},{of[f'{name}_16' if name in APPROXIMATE else name]},derived\n"
              for name in FUNCTIONS]
     (ROOT / "data/models/functions.csv").write_text(HEADER.format(day=day) + "".join(lines))
+    write_machine_costs()
 
 
 if __name__ == "__main__":

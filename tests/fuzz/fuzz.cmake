@@ -10,14 +10,14 @@ set(fuzz_machine_about ${CMAKE_SOURCE_DIR}/machines)
 file(GLOB_RECURSE fuzz_targets CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ridge/*_fuzz.cc)
 
 set(fuzzed_sources ${ridge_sources})
-list(FILTER fuzzed_sources EXCLUDE REGEX "/(sweep|refine_sweep|system|find)\\.cc$")
+list(FILTER fuzzed_sources EXCLUDE REGEX "/(sweep|refine_sweep)\\.cc$")
 list(FILTER fuzzed_sources INCLUDE REGEX
      "/ridge/(base|symbol|program|machine|roofline)/|/run/npy|/simulate/(scalesim_files|convolution|systolic|systolic_folds|scratchpad|pipe_parser|metapipe(_simulator)?)\\.cc$")
 if(RIDGE_FUZZ)  # clang 14 crashes on the nested loops of simulate/metapipe.h
   list(FILTER fuzz_targets EXCLUDE REGEX "/pipe_fuzz")
   list(FILTER fuzzed_sources EXCLUDE REGEX "pipe")
 endif()
-add_library(fuzzed STATIC EXCLUDE_FROM_ALL ${fuzzed_sources})
+add_library(fuzzed STATIC EXCLUDE_FROM_ALL ${fuzzed_sources} ${embedded_machine})
 ridge_merge_sources(fuzzed ${fuzzed_sources})
 target_compile_features(fuzzed PUBLIC cxx_std_20)
 target_include_directories(fuzzed PUBLIC ${CMAKE_SOURCE_DIR}/src)

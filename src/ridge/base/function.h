@@ -143,6 +143,7 @@ inline constexpr std::array<FunctionInfo, 48> function_table{{
      .arity = 2,
      .cpu_flops = 15,
      .keeps_relative_error = true,
+     .has_cost = true,
      .ulps = 0.5,
      .device_ulps = 0.5,
      .reference = [](double a, double b, double) { return a / b; }},
@@ -351,6 +352,7 @@ inline constexpr std::array<FunctionInfo, 48> function_table{{
     {.function = Function::hard_swish,
      .name = "hard_swish",
      .cpu_flops = 25,
+     .has_cost = true,
      .ulps = 2,
      .device_ulps = 2,
      .reference =

@@ -9,6 +9,7 @@
 #include "ridge/base/version.h"
 #include "ridge/report/distributed/communication.h"
 #include "ridge/report/json_values.h"
+#include "ridge/report/parts/assumptions.h"
 #include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
@@ -254,6 +255,14 @@ Json machine_json(const Machine& machine, const std::vector<const Peak*>& peaks)
   return out;
 }
 
+// Returns the cost of each function that takes longer than the FLOPs that it counts as, by name.
+Json function_costs_json(const Explanation& e) {
+  Json out = Json::object();
+  for (const auto& [function, cost] : used_function_costs(e))
+    out[std::string(function_info(function).name)] = rate_json("flops", cost);
+  return out;
+}
+
 Json dims_json(const Explanation& e) {
   Json out = Json::object();
   for (const std::string& dim : e.dim_names) {
@@ -352,6 +361,7 @@ std::string render_json(const Report& report, bool one_line) {
   const Explanation& e = report.explanation;
   Json out{{"schema", "ridge.report/2"}, {"verb", report.verb}, {"program", ""}};
   out["machine"] = machine_json(e.machine, used_peaks(e));
+  if (Json costs = function_costs_json(e); !costs.empty()) out["function_costs"] = std::move(costs);
   out["dims"] = dims_json(e);
   if (!report.measured) out["summary"] = summary_json(report);
   if (!report.weights_dtype.empty()) out["weights"] = report.weights_dtype;

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "ridge/base/string_util.h"
+#include "ridge/machine/function_costs.h"
 #include "ridge/report/parts/used_peaks.h"
 
 namespace ridge {
@@ -117,11 +118,27 @@ std::string latency_text(const Prediction& p) {
   return rest > 1e-9 * *p.time_network_s ? " + " + format_with_prefix(rest, "s") : "";
 }
 
-void time_steps(StepWriter& steps, const Prediction& p) {
-  if (p.peak && p.time_math_s)
+// "2*N + 38*N FLOP": the work without its calls, and each call at its cost.
+std::string costs_text(const Prediction& p, const Explanation& e) {
+  Polynomial rest = p.work.flops;
+  std::string out;
+  for (const FunctionCalls& calls : p.work.calls) {
+    rest = rest - calls.count;
+    const SourcedValue cost = function_cost(e.machine, calls.function);
+    out += fmt::format(" + {:.0f}*{} ({})", cost.value, calls.count.to_string(e.dim_names),
+                       function_info(calls.function).name);
+  }
+  return (rest.is_zero() ? out.substr(3) : rest.to_string(e.dim_names) + out) + " FLOP";
+}
+
+void time_steps(StepWriter& steps, const Prediction& p, const Explanation& e) {
+  if (p.peak && p.time_math_s && p.work.calls.empty())
     steps.add_step("Compute time", "T_math",
                    {"FLOPs / peak", fmt::format("{} FLOP / {}", group_digits(*p.flops), peak_rate(p)),
                     format_with_prefix(*p.time_math_s, "s")});
+  else if (p.peak && p.time_math_s)
+    steps.add_step("Compute time, with each function at its cost", "T_math",
+                   {fmt::format("({}) / {}", costs_text(p, e), peak_rate(p)), format_with_prefix(*p.time_math_s, "s")});
   steps.add_step("Memory time", "T_memory",
                  {"bytes / bandwidth", fmt::format("{} B / {}", group_digits(*p.bytes), memory_rate(p)),
                   format_with_prefix(*p.time_memory_s, "s")});
@@ -184,7 +201,7 @@ std::string render_steps(const Report& report, bool markdown) {
           "sent", {p.work.bytes_sent.to_string(e.dim_names) + " B"});
     if (!p.missing.empty()) steps.add_note("\nNo ridge, and times exclude it: the machine has no " + p.missing);
     if (p.ridge) ridge_step(steps, p);
-    if (p.time_lower_s) time_steps(steps, p);
+    if (p.time_lower_s) time_steps(steps, p, e);
     for (const Threshold& t : p.thresholds) threshold_step(steps, t, e);
   }
   for (const Prediction* p : sums_with_thresholds(e)) {

@@ -126,7 +126,9 @@ std::string collectives_text(const Report& report) {
 // Returns the counting conventions and the options that show more.
 std::string notes_text(const Report& report, bool all) {
   const Explanation& e = report.explanation;
-  std::string out = "a multiply-add counts as 2 FLOPs; bytes: each input read once, each result written once\n";
+  std::string out = "a multiply-add counts as 2 FLOPs; ";
+  if (const std::string costs = function_costs_text(e); !costs.empty()) out += costs + "; ";
+  out += "bytes: each input read once, each result written once\n";
   out += missing_thresholds_text(e);
   if (e.fused) {
     const std::string op_count_text =

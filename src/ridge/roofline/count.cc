@@ -162,6 +162,13 @@ class WorkCounter {
     return count_elements(others, each) * Polynomial::make_symbol(mask.symbol);
   }
 
+  // Adds `each` calls per element, or per element inside the mask if there is one.
+  void add_function_calls(Work& work, const std::vector<Axis>& axes, Function function, std::int64_t each,
+                          const ProgramMasks& masks, int mask) const {
+    const auto unmasked = mask >= 0 ? count_unmasked_elements(axes, each, masks.all[mask]) : std::nullopt;
+    add_calls(work.calls, {{function, unmasked ? *unmasked : count_elements(axes, each)}});
+  }
+
   // Adds `each` FLOPs per element, or per element inside the mask if there is one.
   void add_flops(Work& work, const std::vector<Axis>& axes, Rational each, const ProgramMasks& masks, int mask) const {
     const Polynomial all = count_elements(axes, each);
@@ -198,6 +205,11 @@ void WorkCounter::count_op(const Contraction& op, const ProgramMasks& masks, con
 // square, sum, product. Operations that run once per row (a quotient, a root) are not counted.
 std::int64_t flops_per_element(const Node& node) {
   return node.repeat * std::int64_t{function_info(node.function).flops};
+}
+
+// Returns the function whose time a node takes: an exp for each element of a softmax.
+Function called_function(const Node& node) {
+  return node.function == Function::softmax ? Function::exp : node.function;
 }
 
 // Returns the number of values per row that shards combine: softmax's maximum and sum, layernorm's mean and mean
@@ -252,6 +264,9 @@ void WorkCounter::count_op(const Expression& op, const ProgramMasks& masks, cons
   std::vector<int> operands;
   std::vector<bool> varies;
   std::map<std::pair<int, int>, std::int64_t> counts;  // FLOPs per element, by space and mask
+  const auto axes_of = [&](int space) -> const std::vector<Axis>& {
+    return space == 0 ? tensor(op.result).axes : found.axes[space];
+  };
   for (std::size_t i = 0; i < op.nodes.size(); ++i) {
     const Node& node = op.nodes[i];
     if (node.kind == Node::Kind::tensor) operands.push_back(node.tensor);
@@ -262,15 +277,29 @@ void WorkCounter::count_op(const Expression& op, const ProgramMasks& masks, cons
     if (node.arguments.empty() || !varies.back() || node.kind == Node::Kind::routine) continue;
     const int space =
         node.kind == Node::Kind::along_dims ? found.space_of_node[node.arguments[0]] : found.space_of_node[i];
-    counts[{space, masked.nodes.empty() ? -1 : masked.nodes[i]}] += flops_per_element(node);
+    const int mask = masked.nodes.empty() ? -1 : masked.nodes[i];
+    counts[{space, mask}] += flops_per_element(node);
+    const bool divides_by_constant =
+        node.function == Function::divide && !varies[node.arguments[1]];  // a multiplication
+    if (function_info(called_function(node)).has_cost && !divides_by_constant)
+      add_function_calls(work, axes_of(space), called_function(node), node.repeat, masks, mask);
   }
   for (const auto& [space_and_mask, count] : counts)
-    add_flops(work, space_and_mask.first == 0 ? tensor(op.result).axes : found.axes[space_and_mask.first], count, masks,
-              space_and_mask.second);
+    add_flops(work, axes_of(space_and_mask.first), count, masks, space_and_mask.second);
   work.bytes_in = bytes_of_distinct(operands);
 }
 
 }  // namespace
+
+void add_calls(std::vector<FunctionCalls>& calls, const std::vector<FunctionCalls>& more) {
+  for (const FunctionCalls& each : more) {
+    const auto same = std::ranges::find_if(calls, [&](const FunctionCalls& c) { return c.function == each.function; });
+    if (same == calls.end())
+      calls.push_back(each);
+    else
+      same->count += each.count;
+  }
+}
 
 Polynomial stored_bytes(const Program& program, const Tensor& tensor, const Bindings& sizes) {
   return WorkCounter(program, sizes).stored_bytes(tensor);
@@ -386,6 +415,7 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
     const Work& op = ops[at];
     work.flops += op.flops;
     work.flops_without_masks += get_flops_without_masks(op);
+    add_calls(work.calls, op.calls);
     work.transfers.insert(work.transfers.end(), op.transfers.begin(), op.transfers.end());
     work.bytes_sent += op.bytes_sent;
     work.link_load += op.link_load;

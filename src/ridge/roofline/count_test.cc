@@ -294,6 +294,27 @@ TEST(Count, lists_statements_in_order) {
   EXPECT_EQ(work[1].text, "y: f32[N, F] = exp(u)");
 }
 
+// "exp: S*T, divide: S"; a division by a number is no call.
+std::string calls_text(const Work& work, const Program& program) {
+  std::string out;
+  for (const FunctionCalls& calls : work.calls)
+    out += std::string(out.empty() ? "" : ", ") + std::string(function_info(calls.function).name) + ": " +
+           calls.count.to_string(program.dim_names());
+  return out;
+}
+
+TEST(Count, lists_the_calls_of_functions) {
+  const auto calls = [](const std::string& text) {
+    const Program program = parsed(text);
+    return calls_text(count_work(program).back(), program);
+  };
+  EXPECT_EQ(calls("x: f32[N]\ny: f32[N] = repeat(3, cos, x) + cos(x) / 2"), "cos: 4*N");
+  EXPECT_EQ(calls("x: f32[N]  z: f32[N]\ny: f32[N] = exp(x) / z + max(x, 0)"), "exp: N, divide: N");
+  EXPECT_EQ(calls("x: f32[N, D]\ny: f32[N, D] = softmax(x over D)"), "exp: N*D");
+  EXPECT_EQ(calls("x: f32[N, D]\ny: f32[N] = sqrt(sum(exp(x) over D))"), "exp: N*D, sqrt: N");
+  EXPECT_EQ(calls("x: f32[N, D]\ny: f32[N, D] = x + exp(1)"), "");
+}
+
 TEST(Count, of_literal_sizes_beyond_64_bits_is_inexact) {
   const Work work =
       count_work(parsed("bf16[4000000000, 4000000001] * bf16[4000000001, N] -> bf16[4000000000, N]")).at(0);

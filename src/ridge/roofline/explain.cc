@@ -8,6 +8,8 @@
 #include <iterator>
 #include <set>
 
+#include "ridge/base/check.h"
+#include "ridge/machine/function_costs.h"
 #include "ridge/program/tokenizer.h"
 #include "ridge/roofline/routines/routings.h"
 #include "ridge/roofline/routines/windows.h"
@@ -36,7 +38,7 @@ Result<PeakLookup> find_peak(const Work& work, const Machine& machine) {
 // Returns the known roofs: compute, memory, network, launch. The first of equal times becomes the limiter.
 std::vector<Roof> list_roofs(const Prediction& p, const Polynomial& bytes, const RooflineContext& context) {
   std::vector<Roof> roofs;
-  if (p.peak && p.time_math_s) roofs.push_back({Limiter::compute, p.work.flops, p.peak->rate.value, *p.time_math_s});
+  if (p.peak && p.time_math_s) roofs.push_back({Limiter::compute, p.math_load, p.peak->rate.value, *p.time_math_s});
   roofs.push_back({Limiter::memory, bytes, context.bandwidth, *p.time_memory_s});
   if (p.time_network_s) roofs.push_back({Limiter::network, p.work.link_load, *p.link_rate, *p.time_network_s});
   if (p.launch_s > 0) roofs.push_back({Limiter::overhead, 1, 1 / p.launch_s, p.launch_s});
@@ -52,7 +54,11 @@ Status estimate_times(Prediction& p, const Polynomial& bytes_formula, const Roof
     p.bytes_sent = p.work.bytes_sent.evaluate_double(context.sizes);
     p.time_network_s = p.work.link_load.evaluate_double(context.sizes) / *p.link_rate;
   }
-  if (p.peak) p.time_math_s = static_cast<double>(*p.flops) / p.peak->rate.value;
+  if (p.peak) {
+    RIDGE_TRY(math_load, evaluate_count(p.math_load, context.dims));
+    RIDGE_CHECK(math_load, p.math_load.to_string());
+    p.time_math_s = static_cast<double>(*math_load) / p.peak->rate.value;
+  }
   if (p.missing.empty() && !p.peak) p.time_math_s = 0;
   const double math = p.time_math_s.value_or(0), network = p.time_network_s.value_or(0);
   p.time_lower_s = std::max({math, *p.time_memory_s, network, p.launch_s});
@@ -75,7 +81,8 @@ Result<Prediction> predict_operation(const Work& work, const RooflineContext& co
   if (!work.bytes_sent.is_zero()) p.link_rate = context.link_rate;
   p.intensity_formula = format_intensity(cancel_common_factor(work.flops, bytes_formula), context.order);
   if (p.peak) p.ridge = p.peak->rate.value / context.bandwidth;
-  add_thresholds(p, work.flops, p.peak ? p.peak->rate.value : 0, context);
+  p.math_load = compute_math_load(work, context.machine);
+  add_thresholds(p, p.math_load, p.peak ? p.peak->rate.value : 0, context);
   if (p.flops && p.bytes) {
     RIDGE_TRY_STATUS(estimate_times(p, bytes_formula, context));
   }
@@ -156,6 +163,11 @@ std::vector<std::string> dims_without_threshold(const Explanation& e, const Deri
   return out;
 }
 
+void replace_symbol(Work& work, const std::string& symbol, const Polynomial& value) {
+  work.flops = work.flops.substitute(symbol, value);
+  for (FunctionCalls& calls : work.calls) calls.count = calls.count.substitute(symbol, value);
+}
+
 // Returns the pairs inside each mask: in closed form if there is one, otherwise as a symbol with a value in `dims`.
 std::vector<MaskCount> count_masks(const Program& program, const Bindings& given, std::vector<Work>& work,
                                    RooflineContext& context) {
@@ -181,7 +193,7 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
     MaskCount count{mask, Polynomial::make_symbol(mask.symbol), all, count_unmasked(mask, context.dims), {}};
     if (const auto form = mask_closed_form(mask, program, given)) {
       count.unmasked = *form;
-      for (Work& one : work) one.flops = one.flops.substitute(mask.symbol, *form);
+      for (Work& one : work) replace_symbol(one, mask.symbol, *form);
       context.tied_dims.push_back(form->degree_in(mask.rows) > 0 ? mask.columns : mask.rows);
     } else if (count.unmasked_count) {
       context.dims[mask.symbol] = *count.unmasked_count;
@@ -246,6 +258,13 @@ Status predict_all(Explanation& out, const Program& program, const std::vector<W
 }
 
 }  // namespace
+
+Polynomial compute_math_load(const Work& work, const Machine& machine) {
+  Polynomial out = work.flops;
+  for (const FunctionCalls& calls : work.calls)
+    out += calls.count * Rational(static_cast<std::int64_t>(function_cost(machine, calls.function).value) - 1);
+  return out;
+}
 
 Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
                             const std::optional<DimensionSplit>& split, Thresholds thresholds) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/machine/function_costs.h"
 #include "ridge/program/parser.h"
 
 namespace ridge {
@@ -124,9 +125,10 @@ Result<double> divide_by_elements(const Polynomial& count, const Polynomial& ele
 ChainFunction find_function_cost(const std::string& name, std::int64_t applications, const Machine& machine,
                                  const FunctionCosts& costs) {
   if (const auto given = costs.find(name); given != costs.end()) return {name, applications, given->second, "--cost"};
-  if (const auto known = machine.numbers.find("cost_" + name); known != machine.numbers.end())
-    return {name, applications, known->second.value, known->second.source};
-  return {name, applications, 1, "counted as 1"};
+  const auto info = std::ranges::find(function_table, name, &FunctionInfo::name);
+  if (info == function_table.end() || !info->has_cost) return {name, applications, 1, "counted as 1"};
+  const SourcedValue known = function_cost(machine, info->function);
+  return {name, applications, known.value, known.source};
 }
 
 // Returns the applications of the repeated function from which the chain is compute-bound, all else fixed.

@@ -34,9 +34,11 @@ struct Prediction {
   std::optional<double> intensity = {};         // FLOP/B
   std::optional<double> ridge = {};             // FLOP/B; nullopt if the machine lacks the peak
   std::optional<Peak> peak = {};                // Peak rate of the machine for this operation
-  std::optional<double> bandwidth = {};         // B/s
-  std::optional<double> link_rate = {};         // B/s of the links used, one way; nullopt if nothing is sent
-  std::optional<double> bytes_sent = {};        // B
+  // FLOPs at the peak that take as long as the work: more than `work.flops` where functions take longer than they count
+  Polynomial math_load = {};
+  std::optional<double> bandwidth = {};   // B/s
+  std::optional<double> link_rate = {};   // B/s of the links used, one way; nullopt if nothing is sent
+  std::optional<double> bytes_sent = {};  // B
   std::optional<double> time_math_s = {}, time_memory_s = {}, time_network_s = {}, time_lower_s = {}, time_upper_s = {};
   double launch_s = 0;  // Seconds of the kernels' launches; 0 if not on record
   std::optional<Limiter> limiter = {};
@@ -83,6 +85,9 @@ struct Explanation {
   // none.
   std::optional<Prediction> fused = {};
 };
+
+// Returns the FLOPs at the vector peak that take as long as the work, with every function at the machine's cost.
+Polynomial compute_math_load(const Work& work, const Machine& machine);
 
 // Limit on the sum over statements of (number of dimensions)^2 up to which thresholds are derived. Every dimension of a
 // statement has a threshold whose formula grows with the statement; with this limit an answer takes at most a second.

@@ -107,12 +107,13 @@ Result<FlatProgram> compile_program(const FlatSizes& sizes, const Explanation& e
                   .launch_s = launch_seconds(e.machine),
                   .reasons = {}};
   for (const Prediction& p : e.ops) {
-    auto flops = compile_count(sizes, p.work.flops), bytes = compile_count(sizes, p.work.bytes()),
-         load = compile_count(sizes, p.work.link_load), sent = compile_count(sizes, p.work.bytes_sent);
-    for (const auto* each : {&flops, &bytes, &load, &sent})
+    auto flops = compile_count(sizes, p.work.flops), math = compile_count(sizes, p.math_load),
+         bytes = compile_count(sizes, p.work.bytes()), load = compile_count(sizes, p.work.link_load),
+         sent = compile_count(sizes, p.work.bytes_sent);
+    for (const auto* each : {&flops, &math, &bytes, &load, &sent})
       if (!*each) return each->error();
-    out.ops.push_back(
-        {*std::move(flops), *std::move(bytes), *std::move(load), *std::move(sent), p.peak ? p.peak->rate.value : 0});
+    out.ops.push_back({*std::move(flops), *std::move(math), *std::move(bytes), *std::move(load), *std::move(sent),
+                       p.peak ? p.peak->rate.value : 0});
   }
   const NormalizedFlops normalized = normalize_flops(e.ops);
   auto flops = compile_count(sizes, normalized.flops), bytes = compile_count(sizes, e.total.work.bytes()),
@@ -202,6 +203,7 @@ void use_shard_symbols(Explanation& e, const Program& device_program, const Bind
     e.total.work.bytes_out += work[i].bytes_out;
     e.total.work.link_load += work[i].link_load;
     e.ops[i].work = std::move(work[i]);
+    e.ops[i].math_load = compute_math_load(e.ops[i].work, e.machine);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "ridge/roofline/split.h"
 
@@ -60,10 +62,10 @@ std::optional<NormalizedWork> normalize_work(const std::vector<Prediction>& ops,
   NormalizedWork out;
   const Peak* first = nullptr;
   for (const Prediction& op : ops) {
-    if (op.work.flops.is_zero() || !op.peak || op.peak->unit != unit.value_or(op.peak->unit)) continue;
+    if (op.math_load.is_zero() || !op.peak || op.peak->unit != unit.value_or(op.peak->unit)) continue;
     if (!first) first = &*op.peak;
     const Rational weight = rate_ratio(first->rate.value, op.peak->rate.value);
-    out.flops += op.work.flops * weight;
+    out.flops += op.math_load * weight;
     const auto known = [&](const FlopWeight& w) { return w.peak == *op.peak; };
     if (*op.peak != *first && std::none_of(out.weights.begin(), out.weights.end(), known))
       out.weights.push_back({*op.peak, weight.to_double()});
@@ -118,6 +120,8 @@ Result<Prediction> sum_operations(const std::vector<Prediction>& ops, const Roof
   if (!ops.empty() && std::all_of(ops.begin(), ops.end(), integer)) total.work.math = ops.front().work.math;
   for (const Prediction& op : ops) {
     total.work.flops += op.work.flops;
+    total.math_load += op.math_load;
+    add_calls(total.work.calls, op.work.calls);
     total.work.flops_without_masks += get_flops_without_masks(op.work);
     total.work.bytes_in += op.work.bytes_in;
     total.work.bytes_out += op.work.bytes_out;
@@ -164,6 +168,17 @@ std::vector<UnitWork> split_by_unit(const std::vector<Prediction>& ops) {
   return out;
 }
 
+// Returns the longest operation of the unit that computes longest.
+const Prediction& find_decisive_operation(const std::vector<Prediction>& ops) {
+  std::map<ComputeUnit, double> seconds;
+  for (const Prediction& op : ops)
+    if (op.peak) seconds[op.peak->unit] += op.time_math_s.value_or(0);
+  const auto rank = [&](const Prediction& op) {
+    return std::pair(op.peak ? seconds[op.peak->unit] : -1, op.time_math_s.value_or(0));
+  };
+  return *std::ranges::max_element(ops, {}, rank);
+}
+
 // Returns the threshold from which at least one of two concurrent units limits, or nullopt if both must be reported.
 std::optional<Threshold> merge_thresholds(const Threshold& a, const Threshold& b) {
   if (a.relation == Relation::never || b.relation == Relation::always) return b;
@@ -207,6 +222,7 @@ Result<Prediction> predict_kernel(Work work, const std::vector<Prediction>& ops,
   const Polynomial formula = fused.work.bytes();
   fused.work.math = total.work.math;
   fused.flops = total.flops;
+  fused.math_load = total.math_load;
   RIDGE_TRY(bytes, evaluate_count(formula, context.dims));
   fused.bytes = bytes;
   fused.bandwidth = context.bandwidth;
@@ -279,12 +295,10 @@ Result<Explanation> predict_groups(const Program& program, const Explanation& un
       work.contraction |= part.work.contraction;
     }
     RIDGE_TRY(one, predict_kernel(std::move(work), parts, total, context));
-    if (!one.peak) {  // Several units: the peak of the operation that computes longest
-      const auto longest = std::max_element(parts.begin(), parts.end(), [](const Prediction& x, const Prediction& y) {
-        return x.time_math_s.value_or(0) < y.time_math_s.value_or(0);
-      });
-      one.peak = longest->peak;
-      one.ridge = longest->ridge;
+    if (!one.peak) {  // several units
+      const Prediction& decisive = find_decisive_operation(parts);
+      one.peak = decisive.peak;
+      one.ridge = decisive.ridge;
     }
     out.ops.push_back(std::move(one));
   }

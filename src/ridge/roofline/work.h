@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "ridge/base/function.h"
 #include "ridge/program/program.h"
 
 namespace ridge {
@@ -28,16 +29,24 @@ struct Transfer {
   Polynomial bytes;  // V, bytes on each device: before a reduce-scatter, after an all-gather
 };
 
+// Calls of a function that take longer than the FLOPs that they count as: an exp, also one inside a softmax, a cosine,
+// a division.
+struct FunctionCalls {
+  Function function;
+  Polynomial count;
+};
+
 struct Work {
-  std::string name;                     // Name of the result
-  std::string text = {};                // Source text of the statement
-  bool contraction = false;             // True for a product with a sum; a product without one is pointwise
-  bool has_along_function = false;      // True if a function runs along a dimension: a sum, a softmax, a norm
-  DType math = DType::f32;              // Widest operand's dtype of a contraction, otherwise f32
-  Polynomial flops = {};                // FLOPs of unmasked pairs
-  Polynomial flops_without_masks = {};  // FLOPs as if there were no mask; 0 if there is no mask
-  Polynomial bytes_in = {};             // Bytes, each distinct operand once; int4 may give halves
-  Polynomial bytes_out = {};            // Bytes
+  std::string name;                       // Name of the result
+  std::string text = {};                  // Source text of the statement
+  bool contraction = false;               // True for a product with a sum; a product without one is pointwise
+  bool has_along_function = false;        // True if a function runs along a dimension: a sum, a softmax, a norm
+  DType math = DType::f32;                // Widest operand's dtype of a contraction, otherwise f32
+  Polynomial flops = {};                  // FLOPs of unmasked pairs
+  Polynomial flops_without_masks = {};    // FLOPs as if there were no mask; 0 if there is no mask
+  std::vector<FunctionCalls> calls = {};  // Of unmasked pairs, one entry for each function
+  Polynomial bytes_in = {};               // Bytes, each distinct operand once; int4 may give halves
+  Polynomial bytes_out = {};              // Bytes
   std::vector<Transfer> transfers = {};
   Polynomial bytes_sent = {};  // Bytes that each chip of a split or sharded program sends; 0 if nothing leaves the chip
   // Bytes scaled so that `link_load` / `Prediction::link_rate` is the network time in s; latency counts as the bytes
@@ -46,6 +55,9 @@ struct Work {
   std::string collective = {};  // Collective of a sharded program: "all-reduce over X"
   Polynomial bytes() const { return bytes_in + bytes_out; }
 };
+
+// Adds the calls of `more`, each function once.
+void add_calls(std::vector<FunctionCalls>& calls, const std::vector<FunctionCalls>& more);
 
 // Returns the FLOPs as if there were no mask.
 inline const Polynomial& get_flops_without_masks(const Work& work) {

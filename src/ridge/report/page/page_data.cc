@@ -202,17 +202,35 @@ Json machine_json(const Machine& machine) {
   return out;
 }
 
+// All machines of a subject's page.
+std::vector<Machine> list_machines(const Page& page) {
+  std::vector<Machine> out;
+  for (const PageSubject& each : page.subjects) out.push_back(each.report.explanation.machine);
+  out.insert(out.end(), page.machines.begin(), page.machines.end());
+  return out;
+}
+
+// Returns for each machine the FLOPs that take as long as each statement, or null if no function takes longer than it
+// counts.
+Json math_json(const Page& page, const std::vector<Work>& statements, CountTable& counts) {
+  if (std::ranges::all_of(statements, [](const Work& work) { return work.calls.empty(); })) return {};
+  Json out = Json::object();
+  for (const Machine& machine : list_machines(page)) {
+    Json loads = Json::array();
+    for (const Work& work : statements) loads.push_back(counts.add(compute_math_load(work, machine)));
+    out[machine.name] = std::move(loads);
+  }
+  return out;
+}
+
 // Returns the links of each machine that has some, or null if the program sends nothing.
 Json links_json(const Page& page, const PageSubject& subject, CountTable& counts) {
   const Explanation& e = subject.report.explanation;
   const auto sends = [](const Work& work) { return !work.transfers.empty(); };
   const std::vector<Work>& statements = subject.formulas->statements;
   if (!e.split && std::none_of(statements.begin(), statements.end(), sends)) return {};
-  std::vector<Machine> machines;
-  for (const PageSubject& each : page.subjects) machines.push_back(each.report.explanation.machine);
-  machines.insert(machines.end(), page.machines.begin(), page.machines.end());
   Json out = Json::object();
-  for (const Machine& machine : machines) {
+  for (const Machine& machine : list_machines(page)) {
     auto network = make_network(machine);
     if (!network || out.contains(machine.name)) continue;
     if (e.network) network->mesh = e.network->mesh;
@@ -252,6 +270,7 @@ Json subject_json(const Page& page, const PageSubject& subject) {
   out["total"] = total_json(formulas, counts);
   if (formulas.fused)
     out["fused"] = row_json(formulas, formulas.fused->statements, Json::array({counts.add(formulas.fused->bytes)}));
+  if (Json math = math_json(page, formulas.statements, counts); !math.is_null()) out["math"] = std::move(math);
   if (Json links = links_json(page, subject, counts); !links.is_null()) out["links"] = std::move(links);
   out["counts"] = counts.json();
   if (report.measured) out["run"] = run_json(report, formulas);

@@ -86,12 +86,12 @@ function makeRoof(name, parts, fields = {}) {
 function prepareRow(context, row, launches) {
   const {program, machine, link, bandwidth, launch} = context, count = (i) => program.counts[i];
   const statements = row.statements.map((s) => {
-    const {flops, peak} = program.statements[s], rate = machine.peaks[peak];
-    return {flops: count(flops), name: peak, rate, known: rate !== undefined || count(flops).length === 0};
+    const {flops, peak} = program.statements[s], rate = machine.peaks[peak], load = program.math?.[machine.name]?.[s];
+    return {flops: count(flops), load: count(load ?? flops), name: peak, rate, known: rate !== undefined || count(flops).length === 0};
   });
   const makeCompute = (unit) => {
     const members = unit.map((s) => row.statements.indexOf(s)).filter((i) => statements[i].rate);
-    return makeRoof('compute', members.map((i) => [statements[i].flops, statements[i].rate]), {members});
+    return makeRoof('compute', members.map((i) => [statements[i].load, statements[i].rate]), {members});
   };
   const sending = link ? row.statements.filter((s) => link.load[s] !== null) : [], launchSeconds = sumOf(Array(launches).fill(launch));
   return {
@@ -129,7 +129,7 @@ function compareRoofs(a, b, integers) {
 // Predicts a row: the longest roof is the lower bound.
 function predictRow(context, row, {integers, real}) {
   const flops = row.statements.map((s) => evaluateRoundedUp(s.flops, integers)), moved = sumOf(row.bytes.map((b) => evaluateAsDouble(b, real)));
-  const math = row.statements.map((s, i) => (s.rate ? Number(flops[i]) / s.rate : 0));
+  const math = row.statements.map((s) => (s.rate ? Number(evaluateRoundedUp(s.load, integers)) / s.rate : 0));
   const timeOf = (roof) => roof.time ?? sumOf(roof.members?.map((i) => math[i]) ??
     roof.parts.map(([terms, rate]) => evaluateAsDouble(terms, real) / rate));
   const out = {

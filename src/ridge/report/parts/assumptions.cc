@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ridge/machine/function_costs.h"
 #include "ridge/report/text_parts.h"
 
 namespace ridge {
@@ -143,6 +144,26 @@ std::string assumptions_text(const Explanation& e) {
   for (const MaskCount& mask : e.masks)
     if (mask.unmasked != mask.all) out += mask_line(mask, e);
   return out + products_line(e);
+}
+
+std::vector<std::pair<Function, SourcedValue>> used_function_costs(const Explanation& e) {
+  std::vector<std::pair<Function, SourcedValue>> out;
+  for (const Prediction& p : e.ops)
+    for (const FunctionCalls& calls : p.work.calls)
+      if (std::ranges::find(out, calls.function, [](const auto& known) { return known.first; }) == out.end())
+        out.emplace_back(calls.function, function_cost(e.machine, calls.function));
+  return out;
+}
+
+std::string function_costs_text(const Explanation& e) {
+  std::vector<std::string> costs;
+  std::string guessed;
+  for (const auto& [function, cost] : used_function_costs(e)) {
+    costs.push_back(fmt::format("{} {:.0f}", function_info(function).name, cost.value));
+    if (cost.origin == Origin::guessed) guessed = fmt::format(" ({})", cost.source);
+  }
+  if (costs.empty()) return {};
+  return fmt::format("a call takes as long as this many: {}{}", fmt::join(costs, ", "), guessed);
 }
 
 std::string memory_text(const Explanation& e) {

@@ -46,7 +46,7 @@ class FlatCount {
 };
 
 struct FlatOp {
-  FlatCount flops, bytes, link_load, bytes_sent;
+  FlatCount flops, math_load, bytes, link_load, bytes_sent;
   double peak = 0;  // 0 if the machine has none
 };
 
