@@ -80,7 +80,8 @@ Result<AdviceReport> advise(const Request& request, const std::optional<RunReque
                    .machine_title = resolved.machine.title,
                    .program = advices.program,
                    .predicted_s = advices.predicted_s,
-                   .roofline_bound_s = advices.bound_s};
+                   .roofline_bound_s = advices.bound_s,
+                   .without_model = advices.without_model};
   for (const Advice& advice : advices.advice) {
     out.steps.push_back({advice, make_confirming_command(request, advices, advice), is_confirmable(request, advice)});
     if (!confirming || !out.steps.back().is_confirmable) continue;

@@ -69,17 +69,31 @@ void add_overheads(const PlannedProgram& planned, Report& report) {
   }
 }
 
+// Adds the times that the planner expects, if it plans the kernels that ran.
+void add_predicted_times(const PlannedProgram& planned, Report& report) {
+  std::vector<OpMeasurement>& ops = report.measured->ops;
+  if (ops.size() != planned.kernels.size()) return;
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (planned.kernels[i].has_model) ops[i].predicted_s = planned.kernels[i].predicted_s.expected;
+  if (planned.has_model) report.measured->total.predicted_s = planned.predicted_s.expected;
+}
+
 }  // namespace
 
 Result<Report> run(const Request& request, const RunRequest& run_request) {
   const RunOptions options = make_run_options(request, run_request);
   RIDGE_TRY(prepared, prepare_run(request, run_request, options));
   RIDGE_TRY(result, ridge::run_program(prepared.resolved.program, prepared.planned, options));
-  if (!request.why) return make_measured_report(std::move(prepared), std::move(result));
-  RIDGE_TRY(planned, predict_program(prepared.resolved.program, prepared.report.explanation,
-                                     {KernelLibrary::ridge, request.fuse, true}));
+  const auto planned = predict_program(prepared.resolved.program, prepared.report.explanation,
+                                       {.library = KernelLibrary::ridge,
+                                        .fuse = request.fuse,
+                                        .with_overheads = request.why,
+                                        .count_bytes = request.why});
+  if (request.why) RIDGE_TRY_STATUS(planned);
   Report report = make_measured_report(std::move(prepared), std::move(result));
-  add_overheads(planned, report);
+  if (!planned) return report;
+  add_predicted_times(*planned, report);
+  if (request.why) add_overheads(*planned, report);
   return report;
 }
 

@@ -55,7 +55,7 @@ TEST_F(CliTest, ExplainsALayerOnOneScreen) {
   EXPECT_LE(end, 15u) << outcome.out;
   std::string screen;
   for (std::size_t i = 0; i < end; ++i) screen += lines[i] + "\n";
-  for (const char* part : {"compute-bound: ", " (perfect overlap); ", "largest: ", "largest  ", "fuse s, p, a",
+  for (const char* part : {"compute-bound: ", " (perfect overlap) in ", "largest: ", "largest  ", "fuse s, p, a",
                            "int8 or fp8 weights", "8 chips, ", "S < 310: g, u, y memory-bound"})
     EXPECT_TRUE(holds(screen, part)) << part << "\n" << screen;
   for (const std::string& line : lines) EXPECT_TRUE(line.size() <= 120 || holds(line, "datasheet")) << line;

@@ -29,6 +29,7 @@ struct MeasuredBound {
 struct OpMeasurement {
   Statistics time;                         // seconds
   std::optional<double> fraction_of_roof;  // time_lower / median; nullopt if no bound is known
+  std::optional<double> predicted_s = {};  // the planner's expectation; nullopt for kernels without a model
   // Name of the cache that holds all tensors ("l3"); the roof is then the cache's, or absent if its rate was not
   // measured. Empty if the tensors are in memory.
   std::string cache = {};

@@ -78,6 +78,15 @@ void add_bound_advice(const Program& program, const Explanation& explanation, Ad
   }
 }
 
+// Returns the results that plain loops compute.
+std::vector<std::string> list_loops(const Program& program, const PlannedProgram& planned) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < planned.kernels.size(); ++i)
+    if (!planned.kernels[i].has_model)
+      out.push_back(program.tensors[program.statements[planned.fusion.groups[i].statements.back()].result()].name);
+  return out;
+}
+
 // If the request runs each statement as its own kernel, adds fusion as advice.
 Status add_fusion_advice(const Program& program, const Explanation& explanation, const PlanRequest& request,
                          AdviceList& out) {
@@ -103,14 +112,21 @@ Result<AdviceList> make_advice(const Program& program, const Explanation& explan
     if (!explanation.dims.contains(dim))
       return usage_error(fmt::format("expected a value for each dimension, found none for {}", dim),
                          fmt::format("-d {}=16", dim));
-  if (has_planner(explanation.machine)) RIDGE_TRY_STATUS(predict_program(program, explanation, request));
+  double bound_s = explanation.total.time_lower_s.value_or(0);
+  std::vector<std::string> without_model;
+  if (has_planner(explanation.machine)) {
+    RIDGE_TRY(planned, predict_program(program, explanation, request));
+    bound_s = planned.bound.time_lower_s.value_or(bound_s);
+    without_model = list_loops(program, planned);
+  }
   const auto current = predict_seconds(program, explanation, request);
   if (!current)
     return input_error(fmt::format("cannot predict the time of the program: {} has no {}", explanation.machine.name,
                                    explanation.total.missing));
   AdviceList out{.predicted_s = *current,
                  .program = print_program(with_sizes(program, explanation.dims)),
-                 .bound_s = explanation.total.time_lower_s.value_or(0),
+                 .bound_s = bound_s,
+                 .without_model = std::move(without_model),
                  .advice = {}};
   RIDGE_TRY_STATUS(add_fusion_advice(program, explanation, request, out));
   add_variant_advice(program, explanation, request, out);

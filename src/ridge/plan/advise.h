@@ -21,10 +21,11 @@ struct Advice {
 };
 
 struct AdviceList {
-  Interval predicted_s = {};        // seconds that the given program takes
-  std::string program;              // source of the given program with its sizes
-  double bound_s = 0;               // lower bound of any plan, seconds
-  std::vector<Advice> advice = {};  // largest gain first
+  Interval predicted_s = {};                    // seconds that the given program takes
+  std::string program;                          // source of the given program with its sizes
+  double bound_s = 0;                           // lower bound of its kernels, seconds
+  std::vector<std::string> without_model = {};  // results that plain loops compute, whose time is not predicted
+  std::vector<Advice> advice = {};              // largest gain first
 };
 
 inline constexpr double min_gain_fraction = 0.02;  // smallest gain to report, as a fraction of the time

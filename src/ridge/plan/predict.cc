@@ -175,11 +175,8 @@ void apply_calibration(GroupPrediction& op, const Machine& machine) {
   add_time(op, known->seconds, known->spread);
 }
 
-Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x) {
-  std::vector<std::vector<int>> groups;
-  for (const FusionGroup& group : x.plan.fusion.groups) groups.push_back(statements_with_recomputed(group));
-  RIDGE_TRY(group_predictions, predict_groups(x.program, x.explanation, groups));
-  for (std::size_t i = 0; i < groups.size(); ++i) {
+Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x, const Explanation& group_predictions) {
+  for (std::size_t i = 0; i < out.kernels.size(); ++i) {
     const Prediction& p = group_predictions.ops[i];
     if (!p.time_lower_s)
       return input_error(fmt::format("cannot plan '{}': no {} on record", p.work.text, p.missing),
@@ -187,8 +184,9 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x) {
     const double expected = sustained_group_s(x, x.plan.fusion.groups[i], p);
     out.kernels[i].predicted_s = {*p.time_lower_s, expected, std::max(*p.time_upper_s, expected)};
     out.kernels[i].memory_bytes = x.plan.fusion.groups[i].bytes_after;
+    out.kernels[i].has_model = x.plan.fusion.groups[i].kind != FusionGroup::GroupKind::loops;
   }
-  std::vector<double> functions_s(groups.size());
+  std::vector<double> functions_s(out.kernels.size());
   for (const PlanStep& step : x.plan.steps) {
     GroupPrediction& op = out.kernels[step.group];
     if (!step.copy_description.empty()) op.copies.push_back(step.copy_description);
@@ -200,7 +198,7 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x) {
     op.predicted_s.high = std::max(op.predicted_s.high, op.predicted_s.expected);
     functions_s[step.group] += compute_seconds(kernel, x.explanation.machine);
   }
-  for (std::size_t i = 0; i < groups.size(); ++i) {
+  for (std::size_t i = 0; i < out.kernels.size(); ++i) {
     GroupPrediction& op = out.kernels[i];
     op.cpu_formula_inputs =
         cpu_formula_inputs(x.explanation, x.plan, static_cast<int>(i), group_predictions.ops[i], functions_s[i]);
@@ -234,10 +232,8 @@ void add_step_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary
 }
 
 // Sets each kernel's roofline bound and overheads: launches, memory below its peak if memory limits, and the rest.
-Status add_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary library) {
-  std::vector<std::vector<int>> groups;
-  for (const FusionGroup& group : x.plan.fusion.groups) groups.push_back(statements_with_recomputed(group));
-  RIDGE_TRY(group_predictions, predict_groups(x.program, x.explanation, groups));
+void add_overheads(PlannedProgram& out, const PlanContext& x, const Explanation& group_predictions,
+                   KernelLibrary library) {
   add_step_overheads(out, x, library);
   for (std::size_t i = 0; i < out.kernels.size(); ++i) {
     GroupPrediction& op = out.kernels[i];
@@ -255,7 +251,6 @@ Status add_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary li
     for (const Overhead& each : op.overheads) known += each.seconds;
     add_overhead(op, "unknown", op.predicted_s.expected - known);
   }
-  return Done{};
 }
 
 }  // namespace
@@ -276,10 +271,16 @@ Result<PlannedProgram> predict_program(const Program& program, const Explanation
                             : plan_fastest_fusion(program, explanation.dims, fuse_options, *device_numbers(machine)));
   PlannedProgram out{lowered.fusion, std::vector<GroupPrediction>(lowered.fusion.groups.size()), {}, {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());
-  RIDGE_TRY_STATUS(is_cpu ? add_cpu_kernels(out, {program, explanation, lowered})
-                          : add_device_kernels(out, {program, explanation, lowered}, request));
-  if (request.with_overheads) RIDGE_TRY_STATUS(add_overheads(out, {program, explanation, lowered}, request.library));
+  std::vector<std::vector<int>> groups;
+  for (const FusionGroup& group : lowered.fusion.groups) groups.push_back(statements_with_recomputed(group));
+  RIDGE_TRY(group_predictions, predict_groups(program, explanation, groups));
+  const PlanContext context{program, explanation, lowered};
+  RIDGE_TRY_STATUS(is_cpu ? add_cpu_kernels(out, context, group_predictions)
+                          : add_device_kernels(out, context, request));
+  if (request.with_overheads) add_overheads(out, context, group_predictions, request.library);
+  out.bound = group_predictions.total;
   for (const GroupPrediction& op : out.kernels) {
+    out.has_model = out.has_model && op.has_model;
     out.predicted_s.low += op.predicted_s.low;
     out.predicted_s.expected += op.predicted_s.expected;
     out.predicted_s.high += op.predicted_s.high;

@@ -31,6 +31,8 @@ struct Overhead {
 // Prediction for one fused group, which runs as one kernel or a few.
 struct GroupPrediction {
   Interval predicted_s = {};
+  // False for plain loops, whose time is not predicted: `predicted_s` then holds their bound, which they exceed by far.
+  bool has_model = true;
   TilePlan plan = {};
   // Bytes that the kernels request from the L2 (without reuse: memory), and bytes that miss the L2 or a CPU's caches.
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
@@ -56,6 +58,8 @@ struct PlannedProgram {
   std::vector<GroupPrediction> kernels;  // one for each of FusionPlan::groups
   std::vector<int> results;              // result tensor of each statement
   Interval predicted_s;                  // sum over the kernels
+  bool has_model = true;                 // false if a kernel has none
+  Prediction bound = {};                 // bound of these kernels, one after another
   std::string remark;                    // caveat about the machine's parameters, or empty
 };
 

@@ -1,6 +1,7 @@
 #include "ridge/report/advice.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -12,6 +13,10 @@ namespace {
 
 std::string title_line(const AdviceReport& report) {
   const Interval& current = report.predicted_s;
+  if (!report.without_model.empty())
+    return fmt::format("{} on {}: at least {}; {} {} as plain loops, whose time is not predicted\n", report.title,
+                       report.machine_title, format_with_prefix(report.roofline_bound_s, "s"),
+                       fmt::join(report.without_model, ", "), report.without_model.size() == 1 ? "runs" : "run");
   std::string out = fmt::format("{} on {}: {} predicted, {} .. {}", report.title, report.machine_title,
                                 format_with_prefix(current.expected, "s"), format_with_prefix(current.low, "s"),
                                 format_with_prefix(current.high, "s"));
@@ -79,7 +84,11 @@ Json step_json(const AdviceStep& step) {
 std::string render_text(const AdviceReport& report, const TextStyle& style) {
   const TextStyler styled(style);
   std::string out = styled.bold(title_line(report));
-  if (report.steps.empty())
+  if (!report.without_model.empty())
+    out +=
+        "first: write them with products, row functions or elementwise operations, or let a library compute them; "
+        "plain loops take tens to thousands of times their bound\n";
+  else if (report.steps.empty())
     out += fmt::format("no advice: no known change gains {} or more\n", format_percent(min_gain_fraction));
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     const AdviceStep& step = report.steps[i];
@@ -95,8 +104,9 @@ std::string render_json(const AdviceReport& report) {
            {"title", report.title},
            {"machine", report.machine},
            {"program", report.program},
-           {"predicted_s", interval_json(report.predicted_s)},
+           {"predicted_s", predicted_json(report.predicted_s, report.without_model.empty())},
            {"time_lower_s", report.roofline_bound_s},
+           {"without_model", report.without_model},
            {"advice", Json::array()}};
   for (const AdviceStep& step : report.steps) out["advice"].push_back(step_json(step));
   return out.dump(1) + "\n";

@@ -27,6 +27,7 @@ struct AdviceReport {
   std::string title, machine, machine_title, program;
   Interval predicted_s = {};
   double roofline_bound_s = 0;
+  std::vector<std::string> without_model = {};  // results that plain loops compute
   std::vector<AdviceStep> steps = {};
 };
 

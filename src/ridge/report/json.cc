@@ -161,6 +161,7 @@ void add_measurement(Json& out, const OpMeasurement& m) {
                        {"runs", m.time.runs},
                        {"outliers", m.time.outliers}};
   out["fraction_of_roof"] = or_null(m.fraction_of_roof);
+  out["expected_s"] = or_null(m.predicted_s);
   if (!m.cache.empty()) out["in_cache"] = m.cache;
   out["max_rel_error"] = std::isfinite(m.max_rel_error) ? m.max_rel_error : std::numeric_limits<double>::max();
   out["checked"] = m.checked;
@@ -199,6 +200,11 @@ Json summary_json(const Report& report) {
   out["limiter"] = e.total.limiter ? Json(name(*e.total.limiter)) : Json(nullptr);
   out["time_lower_s"] = or_null(e.total.time_lower_s);
   out["time_upper_s"] = or_null(e.total.time_upper_s);
+  if (const auto& fused = report.fused_bound)
+    out["fused"] = {{"kernels", fused->kernels},
+                    {"limiter", fused->total.limiter ? Json(name(*fused->total.limiter)) : Json(nullptr)},
+                    {"time_lower_s", or_null(fused->total.time_lower_s)},
+                    {"time_upper_s", or_null(fused->total.time_upper_s)}};
   out["largest"] = Json::array();
   for (const std::size_t i : ops_by_time(e))
     if (const auto share = time_fraction(e, e.ops[i]); share && out["largest"].size() < max_largest)

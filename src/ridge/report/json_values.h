@@ -25,5 +25,9 @@ inline Json or_null(std::string_view text) { return text.empty() ? Json(nullptr)
 // Returns the number, or null if it is not positive, which means "unknown".
 template <class T> Json positive_or_null(T value) { return value > 0 ? Json(value) : Json(nullptr); }
 inline Json interval_json(const Interval& x) { return {{"low", x.low}, {"expected", x.expected}, {"high", x.high}}; }
+// A kernel without a model has a bound and no expectation.
+inline Json predicted_json(const Interval& x, bool has_model) {
+  return has_model ? interval_json(x) : Json{{"low", x.low}, {"expected", nullptr}, {"high", nullptr}};
+}
 
 }  // namespace ridge

@@ -30,14 +30,15 @@ std::vector<std::string> plan_row(const std::string& op, const GroupPrediction& 
           or_dash(p.plan.stages),
           or_dash(p.plan.split),
           or_dash(p.plan.waves),
-          format_with_prefix(t.expected, "s"),
-          fmt::format("{} .. {}", format_with_prefix(t.low, "s"), format_with_prefix(t.high, "s")),
+          p.has_model ? format_with_prefix(t.expected, "s") : "not known",
+          p.has_model ? fmt::format("{} .. {}", format_with_prefix(t.low, "s"), format_with_prefix(t.high, "s"))
+                      : fmt::format("at least {}", format_with_prefix(t.low, "s")),
           format_with_prefix(static_cast<double>(p.traffic_bytes), "B"),
           format_with_prefix(static_cast<double>(p.memory_bytes), "B")};
 }
 
 GroupPrediction total_plan(const PlannedProgram& planned) {
-  GroupPrediction total{.predicted_s = planned.predicted_s, .plan = {.kernel = "-"}};
+  GroupPrediction total{.predicted_s = planned.predicted_s, .has_model = planned.has_model, .plan = {.kernel = "-"}};
   for (const GroupPrediction& op : planned.kernels) {
     total.traffic_bytes += op.traffic_bytes;
     total.memory_bytes += op.memory_bytes;
@@ -46,7 +47,7 @@ GroupPrediction total_plan(const PlannedProgram& planned) {
 }
 
 void add_plan(Json& op, const GroupPrediction& p) {
-  op["predicted_s"] = interval_json(p.predicted_s);
+  op["predicted_s"] = predicted_json(p.predicted_s, p.has_model);
   op["plan"] = plan_json(p.plan);
   op["traffic_bytes"] = p.traffic_bytes;
   op["memory_bytes"] = p.memory_bytes;
@@ -79,7 +80,7 @@ Json group_json(const Report& report, std::size_t index) {
   for (const int s : group.statements) out["ops"].push_back(statement_name(report, s));
   const GroupPrediction& plan = report.planned->kernels[index];
   out["kernel"] = plan.plan.kernel;
-  out["predicted_s"] = interval_json(plan.predicted_s);
+  out["predicted_s"] = predicted_json(plan.predicted_s, plan.has_model);
   out["bytes_before"] = group.bytes_before;
   out["bytes_after"] = group.bytes_after;
   out["traffic_bytes"] = plan.traffic_bytes;
@@ -111,6 +112,7 @@ std::string fusion_text(const Report& report) {
   if (f.live_bytes_after != f.live_bytes_before)
     out += fmt::format("peak memory of tensors: {}; with one kernel per statement {}\n", bytes(f.live_bytes_after),
                        bytes(f.live_bytes_before));
+  if (!report.planned->has_model) out += "plain loops take tens to thousands of times their bound\n";
   if (!report.planned->remark.empty()) out += report.planned->remark + "\n";
   return out;
 }
@@ -163,8 +165,8 @@ std::vector<std::string> csv_plan_row(const std::string& group, const GroupPredi
           number_or_empty(p.plan.split),
           number_or_empty(p.plan.waves),
           fmt::format("{}", p.predicted_s.low),
-          fmt::format("{}", p.predicted_s.expected),
-          fmt::format("{}", p.predicted_s.high),
+          p.has_model ? fmt::format("{}", p.predicted_s.expected) : "",
+          p.has_model ? fmt::format("{}", p.predicted_s.high) : "",
           std::to_string(p.traffic_bytes),
           std::to_string(p.memory_bytes)};
 }
@@ -213,7 +215,7 @@ void add_plans(Json& out, const Report& report) {
                             {"to", statement_name(report, boundary.consumer)},
                             {"why", boundary.reason}});
   out["alive_bytes"] = {{"before", planned.fusion.live_bytes_before}, {"after", planned.fusion.live_bytes_after}};
-  out["total"]["predicted_s"] = interval_json(planned.predicted_s);
+  out["total"]["predicted_s"] = predicted_json(planned.predicted_s, planned.has_model);
   out["library"] = name(report.library);
   if (!planned.remark.empty()) out["plan_remark"] = planned.remark;
 }

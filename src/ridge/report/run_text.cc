@@ -21,6 +21,7 @@ std::vector<std::string> measured_row(const std::string& op, const Prediction& p
   return {op,
           limiter_text(p),
           unit_or_dash(p.time_lower_s, "s"),
+          unit_or_dash(m.predicted_s, "s"),
           format_with_prefix(m.time.median, "s"),
           fmt::format("{} .. {}", format_with_prefix(m.time.min, "s"), format_with_prefix(m.time.max, "s")),
           std::to_string(m.time.runs),
@@ -150,11 +151,12 @@ std::string ranks_text(const RanksMeasurement& notes, const TextStyler& styled) 
 
 std::string measured_text(const Report& report, const TextStyler& styled) {
   const Measurement& measured = *report.measured;
-  TextRows rows{{"op", "limiter", "predicted", "measured", "min .. max", "runs", "of roof", "error", "of time"}};
+  TextRows rows{
+      {"op", "limiter", "bound", "predicted", "measured", "min .. max", "runs", "of roof", "error", "of time"}};
   for (std::size_t i = 0; i < measured.ops.size(); ++i)
     rows.push_back(measured_row(op_name(report, i), report.explanation.ops[i], measured.ops[i]));
   rows.push_back(measured_row("total", report.explanation.total, measured.total));
-  std::string out = styled.format_table(rows, {{false, false, true, true, true, true, true, true, true},
+  std::string out = styled.format_table(rows, {{false, false, true, true, true, true, true, true, true, true},
                                                {"runs", "min .. max", "limiter", "of time", "error"}});
   out += measured.device ? device_lines(report) : cpu_lines(measured);
   out += fmt::format("checked {} of {} results against fp64\n", group_digits(measured.total.checked),

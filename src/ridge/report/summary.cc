@@ -14,12 +14,28 @@ constexpr std::size_t max_largest = 5, max_gains = 4, max_sizes = 2;
 constexpr std::size_t max_ranges = 3, max_range_length = 60;
 constexpr std::size_t line_width = 120;
 
+// "expected 74.05 us (67.02 us .. 85.10 us) as planned; "
+std::string expected_text(const PlannedProgram& planned) {
+  if (!planned.has_model) return "expected time not known, since a kernel runs as plain loops; ";
+  const Interval& t = planned.predicted_s;
+  return fmt::format("expected {} ({} .. {}) as planned; ", format_with_prefix(t.expected, "s"),
+                     format_with_prefix(t.low, "s"), format_with_prefix(t.high, "s"));
+}
+
+std::string kernel_count(std::size_t count) { return fmt::format("{} kernel{}", count, count == 1 ? "" : "s"); }
+
+// The bound of the program as its kernels run, then as separate kernels, then without overlap.
 std::string limiter_line(const Report& report) {
   const Explanation& e = report.explanation;
-  const Prediction& total = e.total;
-  std::string out =
-      fmt::format("{}-bound: at least {} (perfect overlap); {} without overlap", name(*total.limiter),
-                  format_with_prefix(*total.time_lower_s, "s"), format_with_prefix(*total.time_upper_s, "s"));
+  const auto& fused = report.fused_bound;
+  const Prediction& first = fused ? fused->total : e.total;
+  std::string out = report.planned ? expected_text(*report.planned) : std::string();
+  out += fmt::format("{}-bound: at least {} (perfect overlap)", name(*first.limiter),
+                     format_with_prefix(*first.time_lower_s, "s"));
+  if (fused)
+    out += fmt::format(" in {}, {} in {}", kernel_count(fused->kernels), format_with_prefix(*e.total.time_lower_s, "s"),
+                       e.ops.size());
+  out += fmt::format("; {} without overlap", format_with_prefix(*first.time_upper_s, "s"));
   if (e.ops.size() < 2) return out + "\n";
   const std::size_t largest_op = ops_by_time(e).front();
   const auto share = time_fraction(e, e.ops[largest_op]);
