@@ -16,6 +16,8 @@
 
 #include "ridge/base/file.h"
 #include "ridge/plan/advise.h"
+#include "ridge/program/weights.h"
+#include "ridge/roofline/groups.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -25,6 +27,13 @@ std::vector<std::string> split_words(const std::string& text) {
   std::istringstream words(text);
   std::vector<std::string> out;
   for (std::string word; words >> word;) out.push_back(word);
+  return out;
+}
+
+std::vector<std::string> split_names(const std::string& text) {
+  std::istringstream names(text);
+  std::vector<std::string> out;
+  for (std::string name; std::getline(names, name, ',');) out.push_back(name);
   return out;
 }
 
@@ -41,6 +50,9 @@ struct Case {
   std::vector<std::vector<std::string>> set;  // bandwidth X, peak matrix bf16 X
   Bindings given;
   std::optional<DimensionSplit> cut;
+  std::optional<DType> weights, narrow;
+  std::vector<std::vector<std::string>> fused;
+  std::int64_t layers = 1;
 };
 
 // --- running a case
@@ -72,13 +84,26 @@ std::string first_line(const Error& error) {
   return all.substr(0, all.find('\n'));
 }
 
+Result<Program> parse_case(const Case& c) {
+  RIDGE_TRY(program, parse(c.program));
+  if (c.narrow) return with_weight_dtype(program, *c.narrow, Narrowed::weights_and_activations);
+  return c.weights ? with_weight_dtype(program, *c.weights) : Result<Program>(program);
+}
+
 Result<Explanation> explain_case(const Case& c) {
   RIDGE_TRY(machine, make_case_machine(c));
   if (c.numbers.size() == 3)
     return explain(Flops{parse_number(c.numbers[0])}, Bytes{parse_number(c.numbers[1])}, machine,
                    parse_dtype(c.numbers[2]).value_or(DType::bf16));
-  RIDGE_TRY(program, parse(c.program));
-  return explain(program, machine, c.given, c.cut);
+  RIDGE_TRY(program, parse_case(c));
+  auto out = explain(program, machine, c.given, c.cut);
+  if (out && (c.layers > 1 || !c.fused.empty())) {
+    RIDGE_TRY(groups, parse_groups(program, c.fused));
+    RIDGE_TRY(fused, predict_groups(program, *out, groups));
+    fused.memory = analyze_memory(program, *out, c.given, groups, c.layers);
+    return fused;
+  }
+  return out;
 }
 
 // --- values of an operation, by key
@@ -133,12 +158,14 @@ const std::map<std::string, DescribeKey>& prediction_keys() {
 std::string describe_memory_key(const MemoryUse& memory, const std::string& key, const std::string& name) {
   if (key == "held_bytes") return text(memory.peak_bytes);
   if (key == "held_at") return memory.peak_statement;
+  if (key == "in_place_bytes") return text(memory.replaced_peak_bytes);
   if (key == "parameters") return text(memory.parameter_count);
   if (key == "chips") return text(memory.min_chips);
   for (const Threshold& t : memory.capacity_thresholds)
     if (key == "fits" && t.dim == name) return t.value ? text(t.value) : "none";
   for (const TensorMemory& t : memory.tensors) {
     if (t.name != name) continue;
+    if (key == "use") return std::string(input_use_word(t.use));
     if (key == "device_bytes") return text(t.device_bytes);
     if (key == "all_bytes") return text(t.all_bytes);
     if (key == "copies") return text(t.copies);
@@ -147,14 +174,14 @@ std::string describe_memory_key(const MemoryUse& memory, const std::string& key,
 }
 
 bool is_memory_key(const std::string& key) {
-  static const std::set<std::string> keys{"held_bytes", "held_at",      "parameters", "chips",
-                                          "fits",       "device_bytes", "all_bytes",  "copies"};
+  static const std::set<std::string> keys{"held_bytes", "held_at", "in_place_bytes", "use",       "parameters",
+                                          "chips",      "fits",    "device_bytes",   "all_bytes", "copies"};
   return keys.contains(key);
 }
 
 // True if a name follows the key, for example a dimension.
 bool has_name_argument(const std::string& key) {
-  static const std::set<std::string> keys{"fits", "device_bytes", "all_bytes", "copies", "product", "advice"};
+  static const std::set<std::string> keys{"fits", "use", "device_bytes", "all_bytes", "copies", "product", "advice"};
   return keys.contains(key) || key.find("threshold") != std::string::npos;
 }
 
@@ -236,7 +263,8 @@ class CaseFile {
     const std::string tail = rest.empty() ? "" : line.substr(line.find(rest[0], words[0].size()));
     if (words[0] == "case") {
       ++counts.cases;
-      case_ = {.name = tail, .program = {}, .machine = {}, .numbers = {}, .set = {}, .given = {}, .cut = {}};
+      case_ = Case();
+      case_.name = tail;
     } else if (words[0] == "program") {
       case_.program += tail + "\n";
     } else if (words[0] == "numbers") {
@@ -249,6 +277,12 @@ class CaseFile {
       const auto cut = parse_split(tail);
       if (!cut) return report_failure(counts, cut.error().to_string());
       case_.cut = *cut;
+    } else if ((words[0] == "weights" || words[0] == "narrow") && parse_dtype(tail)) {
+      (words[0] == "weights" ? case_.weights : case_.narrow) = parse_dtype(tail);
+    } else if (words[0] == "fuse") {
+      case_.fused.push_back(split_names(tail));
+    } else if (words[0] == "layers") {
+      case_.layers = static_cast<std::int64_t>(parse_number(tail));
     } else if (words[0] == "-d") {
       for (const std::string& binding : rest)
         case_.given[binding.substr(0, binding.find('='))] =

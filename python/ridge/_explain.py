@@ -32,9 +32,10 @@ def _sizes(dims, sizes):
     return given
 
 
-def _explain(program, on, sizes, dtype, split, link, memory, weights, plan, sustained):
+def _explain(program, on, sizes, dtype, split, link, memory, weights, narrow, plan, sustained):
     options = _ridge.ExplainOptions()
     options.dtype, options.link, options.memory, options.weights = dtype, link, memory, weights
+    options.narrow = narrow
     options.planned, options.sustained = plan, sustained
     if split is not None:
         options.split_dim, options.chips = split
@@ -44,7 +45,7 @@ def _explain(program, on, sizes, dtype, split, link, memory, weights, plan, sust
 _cached_explain = functools.lru_cache(maxsize=1024)(_explain)
 
 
-def explain(program=None, *, on="cpu", dims=None, dtype=None, split=None, link=None, memory=None, weights=None,
+def explain(program=None, *, on="cpu", dims=None, dtype=None, split=None, link=None, memory=None, weights=None, narrow=None,
             plan=False, sustained=False, flops=None, bytes=None, **sizes):
     """Returns what limits a program on a machine, its bounds on time, and the sizes at which the limit changes.
 
@@ -55,6 +56,7 @@ def explain(program=None, *, on="cpu", dims=None, dtype=None, split=None, link=N
     split      ("D", 4) splits dimension D over four chips, connected by `link`; results are those of one chip
     memory     memory of the tensors (default: the machine's first)
     weights    storage dtype of the weights
+    narrow     storage dtype of the weights and of the tensors that they multiply; `weights` overrides it
     plan       if true, also plan kernels: report.planned
     sustained  if true, use the rates that real programs reach, if known
 
@@ -75,7 +77,8 @@ def explain(program=None, *, on="cpu", dims=None, dtype=None, split=None, link=N
         raise usage_error(f"split: expected a dimension and how many chips share it, such as ('D', 4), found {split!r}")
     split = tuple(split) if split is not None else None
     call = _cached_explain if is_cached else _explain
-    return call(program, on, tuple(sorted(given.items())), dtype, split, link, memory, weights, plan, sustained)
+    return call(program, on, tuple(sorted(given.items())), dtype, split, link, memory, weights, narrow, plan,
+                sustained)
 
 
 def measure(program, *, on="cpu", dims=None, dtype=None, passes=0, seconds=0.0, threads=0, seed=0, **sizes):

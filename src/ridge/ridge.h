@@ -54,6 +54,7 @@ struct Request {
   std::optional<KernelChoice> planned = {};  // explain: also plan with these kernels
   bool fuse = true;                          // If false, each statement is one kernel
   std::optional<DType> weights = {};         // explain: storage dtype of the weights (program/weights.h)
+  std::optional<DType> narrow = {};  // explain: storage dtype of weights and of what they multiply; `weights` overrides
   // explain: groups of statements, named by their results; each group counts as one kernel. Not with `planned`.
   std::vector<std::vector<std::string>> fused = {};
   bool why = false;         // explain with `planned`, run: attribute the time above the roof to causes

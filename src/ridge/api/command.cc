@@ -54,6 +54,7 @@ std::string explain_command(const Request& request, const Bindings& dims, const 
   if (request.link) out += " --link " + quote_link(*request.link);
   if (request.memory) out += " --memory " + quote_link(*request.memory);
   if (request.sustained) out += " --sustained";
+  if (request.narrow) out += fmt::format(" --narrow {}", dtype_name(*request.narrow));
   if (request.weights && options.find("--weights") == std::string::npos)
     out += fmt::format(" --weights {}", dtype_name(*request.weights));
   if (request.layers > 1) out += fmt::format(" --layers {}", request.layers);

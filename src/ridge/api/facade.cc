@@ -40,6 +40,10 @@ Result<LoadedProgram> load_request_program(const Request& request) {
   if (request.program.empty())
     return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
   auto out = load_with_dtype(request.program, request.dtype, request.dims);
+  if (out && request.narrow) {
+    RIDGE_TRY(narrowed, with_weight_dtype(std::move(out->program), *request.narrow, Narrowed::weights_and_activations));
+    out->program = std::move(narrowed);
+  }
   if (!out || !request.weights) return out;
   RIDGE_TRY(narrowed, with_weight_dtype(std::move(out->program), *request.weights));
   out->program = std::move(narrowed);
@@ -132,22 +136,22 @@ void add_next_steps(const ResolvedRequest& resolved, const Bindings& dims, const
   }
 }
 
-LayeredModel scale_to_layers(const Explanation& e, std::int64_t count) {
-  LayeredModel out{.count = count};
-  const double times = static_cast<double>(count);
+// Adds the totals of a model of several layers like the program.
+Status add_layers(const ResolvedRequest& resolved, const Bindings& dims, const Request& request, Report& report) {
+  if (request.layers <= 1) return Done{};
+  const Explanation& e = report.explanation;
+  LayeredModel out{.count = request.layers};
+  const double times = static_cast<double>(request.layers);
   if (e.total.time_lower_s) out.time_lower_s = times * *e.total.time_lower_s;
   if (e.total.time_upper_s) out.time_upper_s = times * *e.total.time_upper_s;
-  if (!e.memory || !e.memory->peak_bytes) return out;
-  double weight_bytes = 0;
-  bool first = true;
-  for (const TensorMemory& tensor : e.memory->tensors) {
-    if (tensor.role != TensorRole::input) continue;
-    if (!first) weight_bytes += tensor.device_bytes.value_or(0);
-    first = false;
+  if (report.planned) {
+    const Interval& one = report.planned->predicted_s;
+    out.predicted_s = Interval{times * one.low, times * one.expected, times * one.high};
   }
-  out.bytes = *e.memory->peak_bytes + (times - 1) * weight_bytes;
-  if (e.memory->capacity && !e.split && e.mesh_names.empty()) out.chips = std::ceil(*out.bytes / *e.memory->capacity);
-  return out;
+  RIDGE_TRY(groups, parse_groups(resolved.program, request.fused));
+  if (e.memory) out.memory = analyze_memory(resolved.program, e, dims, groups, request.layers);
+  report.layers = std::move(out);
+  return Done{};
 }
 
 Result<Report> make_full_report(const ResolvedRequest& resolved, const Bindings& dims, const Request& request) {
@@ -155,11 +159,12 @@ Result<Report> make_full_report(const ResolvedRequest& resolved, const Bindings&
   auto report = make_basic_report(resolved, dims, request);
   if (!report) return report;
   if (request.weights) report->weights_dtype = dtype_name(*request.weights);
+  if (request.narrow) report->narrow_dtype = dtype_name(*request.narrow);
   add_next_steps(resolved, dims, request, *report);
   RIDGE_TRY_STATUS(apply_fusion(resolved, dims, request, *report));
-  if (request.layers > 1) report->layers = scale_to_layers(report->explanation, request.layers);
   if (!request.planned) {
     if (request.fused.empty()) RIDGE_TRY_STATUS(add_fused_bound(resolved, *report));
+    RIDGE_TRY_STATUS(add_layers(resolved, dims, request, *report));
     return report;
   }
   report->library = *request.planned == KernelChoice::ridge ? KernelLibrary::ridge : KernelLibrary::cublaslt;
@@ -167,6 +172,7 @@ Result<Report> make_full_report(const ResolvedRequest& resolved, const Bindings&
             predict_program(resolved.program, report->explanation, {report->library, request.fuse, request.why}));
   report->planned = std::move(planned);
   RIDGE_TRY_STATUS(add_fused_bound(resolved, *report));
+  RIDGE_TRY_STATUS(add_layers(resolved, dims, request, *report));
   Request request_with_dims = request;
   request_with_dims.dims = dims;
   if (resolved.program.statements.size() <= max_suggest_statements && !request.split)

@@ -62,7 +62,7 @@ TEST_F(CliTest, RejectsUnknownVerbsAndOptions) {
       {"explain", matmul, "--table", "t.csv", "--svg", "x.svg"}, 2,
       "ridge: expected --table without --svg\n  hint: --table can be combined with -d --dtype --on --split --link "
       "--memory "
-      "--sustained --weights --fuse --layers --plan --no-fuse --library --json\n");
+      "--sustained --weights --narrow --fuse --layers --plan --no-fuse --library --json\n");
   expect_rejected({"run", matmul, "--in", "X"}, 2,
                   "ridge: expected TENSOR=FILE.npy after --in, found 'X'\n  hint: --in x=a.npy\n");
 }

@@ -33,7 +33,7 @@ struct ExplainArgs {
 // Options that each mode of the verb accepts.
 constexpr std::string_view program_options = "-d --dtype --on";
 constexpr std::string_view count_options =
-    "-d --dtype --on --split --link --memory --sustained --weights --fuse --layers --flops --bytes";
+    "-d --dtype --on --split --link --memory --sustained --weights --narrow --fuse --layers --flops --bytes";
 
 constexpr std::string_view bare_options =
     "--flops --bytes --on --dtype --memory --sustained --plan --steps --check --against --all --json --csv --md --svg "
@@ -43,7 +43,7 @@ std::string join_options(std::string_view first, std::string_view more) { return
 
 Result<int> print_table_rows(const ExplainArgs& args) {
   const std::string supported =
-      join_options("-d --dtype --on --split --link --memory --sustained --weights --fuse --layers",
+      join_options("-d --dtype --on --split --link --memory --sustained --weights --narrow --fuse --layers",
                    "--plan --no-fuse --library --json");
   RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--table", supported));
   RIDGE_TRY(request, to_request(args.request_args));
@@ -224,6 +224,11 @@ void add_machine_and_what_if_options(CLI::App& verb, ExplainArgs& args) {
       ->type_name("MEMORY");
   verb.add_option("--weights", args.request_args.weights, "Count the weights as stored in this dtype")
       ->type_name("DTYPE");
+  verb.add_option(
+          "--narrow", args.request_args.narrow,
+          "Count the weights and the tensors that they multiply as stored in this dtype; --weights overrides it "
+          "for the weights")
+      ->type_name("DTYPE");
   add_repeated_option(verb, "--fuse", args.request_args.fused_groups,
                       "Count these statements, named by results, as one kernel; may be repeated", "A,B,C");
   verb.add_option("--layers", args.request_args.layers,
@@ -302,7 +307,7 @@ void add_explain(CLI::App& app, int& code) {
   group_options(*verb,
                 {{"Program", "PROGRAM -d --dtype --flops --bytes --table"},
                  {"Machine", "--on --link --memory --sustained"},
-                 {"What if", "--split --weights --fuse --layers --against"},
+                 {"What if", "--split --weights --narrow --fuse --layers --against"},
                  {"Kernel plan", "--plan --no-fuse --library --why"},
                  {"What to show",
                   "--all --steps --check --chain --cost --lines --ld --line-bytes --tile --between --send --hops"}});

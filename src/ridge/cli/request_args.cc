@@ -151,6 +151,10 @@ Result<Request> to_request(const RequestArgs& args) {
     RIDGE_TRY(weights, parse_dtype_argument(args.weights));
     request.weights = weights;
   }
+  if (!args.narrow.empty()) {
+    RIDGE_TRY(narrow, parse_dtype_argument(args.narrow));
+    request.narrow = narrow;
+  }
   if (args.split.empty()) return request;
   RIDGE_TRY(split, parse_splits(args.split));
   request.split = split;

@@ -32,6 +32,7 @@ struct RequestArgs {
   std::string library = {};                    // Kernels of the plan: "cublaslt", else ridge
   std::vector<std::string> split = {};         // Such as "D=2": dimension D over two chips
   std::string weights = {};                    // Storage dtype of the weights; default: the program's
+  std::string narrow = {};                     // Storage dtype of the weights and of what they multiply
   std::vector<std::string> fused_groups = {};  // Such as "s,p,o": statements in one kernel
   std::int64_t layers = 1;                     // Number of layers like the program
   std::string link = {};    // Link name, one-way rate (4.5e11, 450GB/s), or NAME=RATE; default: the first

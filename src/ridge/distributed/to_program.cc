@@ -43,6 +43,8 @@ class ShardedProgramBuilder {
     }
     out_.tensors = std::move(tensors);
     const auto renumber = [&](int& t) { t = new_index[t]; };
+    for (Tensor& tensor : out_.tensors)
+      if (tensor.replaced >= 0) renumber(tensor.replaced);
     for (Statement& statement : out_.statements) {
       std::visit([&](auto& op) { renumber(op.result); }, statement.op);
       if (auto* product = std::get_if<Contraction>(&statement.op)) {
@@ -102,6 +104,8 @@ class ShardedProgramBuilder {
     }
     copy.role = TensorRole::intermediate;
     copy.declared = false;
+    copy.declared_use = std::nullopt;
+    copy.replaced = -1;
     set_layout(copy, layout);
     out_.tensors.push_back(std::move(copy));
     return static_cast<int>(out_.tensors.size()) - 1;

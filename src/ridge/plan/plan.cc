@@ -72,6 +72,10 @@ Status check_routine_dtypes(const Program& program, const Expression& p) {
     if (!index && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
   const Tensor& result = program.tensors[p.result];
+  if (word == RoutineKind::scatter && result.replaced >= 0)
+    return input_error(fmt::format("cannot run '{}': expected a scatter into a new tensor, found one that adds to '{}'",
+                                   result.name, program.tensors[result.replaced].name),
+                       "`ridge explain` counts it; to run, scatter into a new tensor and add that");
   if (word == RoutineKind::topk && result.dtype != DType::int32 && result.dtype != DType::int8)
     return dtype_error(result, "int32 or int8");
   if (word != RoutineKind::topk && word != RoutineKind::quantize && !is_float(result.dtype))

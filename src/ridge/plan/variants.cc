@@ -28,10 +28,21 @@ std::optional<Program> parse_lines(const SourceLines& lines) {
   return program ? std::optional(*std::move(program)) : std::nullopt;
 }
 
+// Returns the length of a word such as "param " at the beginning of a line, or 0.
+std::size_t input_use_length(const std::string& line) {
+  for (const InputUse use : {InputUse::activation, InputUse::parameter, InputUse::cache, InputUse::state}) {
+    const std::string word = std::string(input_use_word(use)) + " ";
+    if (line.starts_with(word)) return word.size();
+  }
+  return 0;
+}
+
 // Returns the index of the line that declares or computes a tensor, or the number of lines.
 std::size_t find_line(const SourceLines& lines, const std::string& tensor) {
-  for (std::size_t i = 0; i < lines.size(); ++i)
-    if (lines[i].starts_with(tensor + "[") || lines[i].starts_with(tensor + ":")) return i;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string_view name = std::string_view(lines[i]).substr(input_use_length(lines[i]));
+    if (name.starts_with(tensor + "[") || name.starts_with(tensor + ":")) return i;
+  }
   return lines.size();
 }
 
@@ -114,7 +125,8 @@ void add_transposed_inputs(const VariantBuilder& builder, const PlannedProgram& 
         const std::size_t at = find_line(lines, tensor.name);
         std::vector<Axis> transposed = tensor.axes;
         std::swap(transposed[0], transposed[1]);
-        lines[at] = fmt::format("{}: {}{}", tensor.name, dtype_name(tensor.dtype), format_axes(transposed));
+        lines[at] = fmt::format("{}{}: {}{}", lines[at].substr(0, input_use_length(lines[at])), tensor.name,
+                                dtype_name(tensor.dtype), format_axes(transposed));
         builder.add_variant("layout", fmt::format("store {} as {}", tensor.name, format_axes(transposed)), lines);
       }
 }
@@ -135,8 +147,10 @@ void add_narrower_dtypes(const VariantBuilder& builder) {
   for (const Tensor& tensor : builder.program.tensors) {
     const std::size_t at = find_line(lines, tensor.name);
     const std::string head = tensor.name + ": f32[";
-    if (at >= lines.size() || !lines[at].starts_with(head)) continue;
-    lines[at] = tensor.name + ": bf16[" + lines[at].substr(head.size());
+    if (at >= lines.size()) continue;
+    const std::size_t begin = input_use_length(lines[at]);
+    if (lines[at].compare(begin, head.size(), head) != 0) continue;
+    lines[at].replace(begin, head.size(), tensor.name + ": bf16[");
     wide = true;
   }
   if (wide && !reduces_on_cpu(builder)) builder.add_variant("dtype", "store all f32 tensors in bf16", lines);

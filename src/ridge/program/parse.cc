@@ -28,7 +28,7 @@ Result<Program> Parser::parse_program() {
     else if (!parse_item() || !check_statement_limit())
       return *error_;
   }
-  if (!check_no_cycles() || !check_stacks_complete()) return *error_;
+  if (!check_no_cycles() || !check_stacks_complete() || !check_replaced_last()) return *error_;
   if (program_.statements.empty()) {
     report_expected("a statement", "such as bf16[B, D] * bf16[D, F] -> bf16[B, F], or y: bf16[N] = cos(x)");
     return *error_;
@@ -124,8 +124,13 @@ void Parser::collect_later_names() {
 int Parser::declare_tensor(const TensorRef& m, DType dtype, bool declared) {
   const int index = static_cast<int>(program_.tensors.size());
   tensor_index_.emplace(m.name, index);
-  program_.tensors.push_back(
-      {.name = m.name, .dtype = dtype, .declared = declared, .axes = m.axes, .partial = m.partial, .span = m.span});
+  program_.tensors.push_back({.name = m.name,
+                              .dtype = dtype,
+                              .declared = declared,
+                              .axes = m.axes,
+                              .partial = m.partial,
+                              .span = m.span,
+                              .declared_use = m.use});
   return index;
 }
 
@@ -146,6 +151,11 @@ int Parser::resolve_operand(TensorRef& m) {
     return -1;
   }
   const Tensor& known = program_.tensors[found->second];
+  if (m.use && m.use != known.declared_use) {
+    report_error(m.span, fmt::format("expected {} without a word before it: it exists already", quote_word(m.name)),
+                 fmt::format("write {} where it is declared", input_use_word(*m.use)));
+    return -1;
+  }
   const bool same = has_same_sharding(m.axes, known.axes) && m.partial == known.partial &&
                     m.dtype.value_or(known.dtype) == known.dtype;
   if (m.has_axes && !same) {
@@ -165,6 +175,13 @@ int Parser::resolve_operand(TensorRef& m) {
 
 // Declares the result of a statement. Its default dtype is the widest of its operands.
 int Parser::declare_result(const TensorRef& m, const std::vector<int>& operands, bool quantizes) {
+  if (m.use) {
+    report_error(m.span,
+                 fmt::format("expected an input after {}, found {}, which the program computes",
+                             quote_word(input_use_word(*m.use)), quote_word(m.name)),
+                 "only inputs are declared param, cache, state or data");
+    return -1;
+  }
   if (tensor_index_.contains(m.name) || find_stack(m.name)) {
     report_error(m.span, fmt::format("tensor '{}' exists already; a tensor is written only once", m.name),
                  "use another name; an output is declared where it is written: y: bf16[N, F] = …");

@@ -20,13 +20,15 @@ bool Parser::parse_item() {
                            "such as x: bf16[N, D], u[N, F] = x * w, or bf16[B, D] * bf16[D, F] -> bf16[B, F]");
   if (first.text == "dims" && !peek(1).is_symbol(":") && !peek(1).is_symbol("[")) return parse_dims();
   if (first.text == "mesh" && !peek(1).is_symbol(":") && !peek(1).is_symbol("[")) return parse_mesh();
-  if (parse_dtype(first.text) || peek(1).is_symbol("*")) return parse_arrow_product();
+  const std::size_t word = is_input_use_ahead() ? 1 : 0;
+  if (parse_dtype(peek(word).text) || peek(word + 1).is_symbol("*")) return parse_arrow_product();
   return parse_declaration_or_definition();
 }
 
 bool Parser::parse_declaration_or_definition() {
   const std::size_t first_token = next_;
   TensorRef m;
+  m.use = accept_input_use();
   m.name = std::string(peek().text);
   m.span = peek().span;
   m.may_have_computed_size = true;
@@ -52,6 +54,8 @@ bool Parser::parse_declaration_or_definition() {
                            "a tensor is declared x: bf16[N, D]");
   }
   if (m.leading_size) return declare_stacked_input(m);
+  const std::optional<Token> replaced = accept_replaced();
+  if (replaced) return parse_replacement(m, *replaced, first_token);
   if (accept_symbol("=")) return is_slice_ahead() ? parse_stack_part(m) : parse_definition(m, first_token);
   if (tensor_index_.contains(m.name) || find_stack(m.name))
     return report_error(m.span, fmt::format("tensor '{}' is declared twice", m.name), "use another name");
@@ -219,6 +223,7 @@ static bool looks_like_dtype(std::string_view text) {
 }
 
 bool Parser::parse_tensor_ref(TensorRef& out) {
+  out.use = accept_input_use();
   const Token first = peek();
   if (first.kind != TokenKind::name) return report_expected("a tensor", arrow_example);
   out.span = first.span;

@@ -76,7 +76,8 @@ bool Parser::declare_stacked_input(const TensorRef& m) {
                              .dtype = m.dtype.value_or(options_.dtype),
                              .rows = *m.leading_size,
                              .other_axes = m.axes,
-                             .span = m.span});
+                             .span = m.span,
+                             .declared_use = m.use});
   const bool more = peek().kind == TokenKind::name;
   return more || is_at_end_of_line() ||
          report_expected("another declaration or the end of the line",
@@ -124,6 +125,7 @@ bool Parser::parse_stack_part(const TensorRef& m) {
   if (found->parts.size() == max_parts)
     return report_error(m.span, fmt::format("expected at most {} parts of '{}'", max_parts, found->name));
   const int index = declare_tensor(m, found->dtype, true);
+  program_.tensors[index].declared_use = found->declared_use;
   program_.stacks[found - program_.stacks.data()].parts.push_back(index);
   return true;
 }
@@ -139,6 +141,9 @@ bool Parser::check_stack_part(const TensorRef& m, const StackedInput& stack, con
     return report_error(m.type_span,
                         fmt::format("'{}' is a part of '{}' and cannot be split over devices", m.name, stack.name),
                         "declare each part as an input of its own");
+  if (m.use)
+    return report_error(m.span, fmt::format("expected a part of '{}' without a word before it", stack.name),
+                        fmt::format("write {} where '{}' is declared", input_use_word(*m.use), stack.name));
   if (m.dtype.value_or(stack.dtype) != stack.dtype)
     return report_error(m.type_span,
                         fmt::format("'{}' is {}, a part of '{}' is {}", m.name, dtype_name(*m.dtype), stack.name,

@@ -30,6 +30,7 @@ struct TensorRef {
   bool may_have_computed_size = false;       // true if the leading size may be computed, as 2*F
   std::optional<Polynomial> leading_size{};  // computed leading size, which is then not in `axes`
   bool has_axes = false;                     // true if axes are given here
+  std::optional<InputUse> use{};             // word before the name: param, cache, state or data
   std::optional<Token> suffix;
   std::string partial;      // "X" in {U_X}: mesh axes of the partial sums
   TextSpan span = {};       // position of the name, or of the dtype without a name
@@ -97,6 +98,16 @@ class Parser {
   std::string unused_name(const std::string& base_name) const;
   void add_statement(std::variant<Contraction, Expression> op, std::size_t first_token);
   void set_roles();
+
+  // Use of inputs and results in place: parse_uses.cc.
+  bool is_input_use_ahead() const;
+  std::optional<InputUse> accept_input_use();
+  std::optional<Token> accept_replaced();
+  bool parse_replacement(const TensorRef& result, const Token& replaced, std::size_t first_token);
+  bool check_replacement(const Token& replaced);
+  bool check_elementwise_read(int tensor, const Token& replaced);
+  bool check_replaced_last();
+
   void collect_later_names();
 
   // Stacked inputs: parse_stacks.cc.

@@ -191,10 +191,12 @@ std::string print_slice(const Program& program, const StackedInput& stack, int p
   return {};
 }
 
+std::string print_input_use(std::optional<InputUse> use) { return use ? std::string(input_use_word(*use)) + " " : ""; }
+
 std::string print_stack(const Program& program, const StackedInput& stack) {
   const std::string other_axes = stack.other_axes.empty() ? "]" : ", " + format_axes(stack.other_axes).substr(1);
-  return fmt::format("{}: {}[{}{}\n", stack.name, dtype_name(stack.dtype), stack.rows.to_string(program.dim_names()),
-                     other_axes);
+  return fmt::format("{}{}: {}[{}{}\n", print_input_use(stack.declared_use), stack.name, dtype_name(stack.dtype),
+                     stack.rows.to_string(program.dim_names()), other_axes);
 }
 
 }  // namespace
@@ -207,9 +209,11 @@ std::string print_program(const Program& program) {
     const Tensor& t = program.tensors[i];
     const StackedInput* const stack = stack_of(program, static_cast<int>(i));
     if (stack && stack->parts.front() == static_cast<int>(i)) out += program::print_stack(program, *stack);
+    if (!stack) out += program::print_input_use(t.declared_use);
     out += t.name;
     if (t.declared) out += ": " + std::string(dtype_name(t.dtype));
     out += program::format_axes(t.axes) + program::format_partial(t.partial);
+    if (t.replaced >= 0) out += " replaces " + program.tensors[t.replaced].name;
     if (const int s = uses.writer(static_cast<int>(i)); s >= 0) {
       if (const auto* c = std::get_if<Contraction>(&program.statements[s].op))
         out += fmt::format(" = {} * {}", program.tensors[c->left].name, program.tensors[c->right].name);

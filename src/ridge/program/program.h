@@ -60,6 +60,11 @@ enum class TensorRole {
   output
 };  // output: written and never read, or written with an explicit dtype
 
+// What an input holds. In a model of several layers each layer has its own parameters, caches and state; activations
+// are handed from layer to layer (program/input_use.h).
+enum class InputUse { activation, parameter, cache, state };
+std::string_view input_use_word(InputUse use);  // "data", "param", "cache", "state": the word before a declaration
+
 struct Tensor {
   std::string name;
   DType dtype;               // dtype; for an undeclared intermediate, its widest operand's
@@ -68,6 +73,8 @@ struct Tensor {
   std::string partial = {};  // "X" in {U_X}: devices along X hold partial sums
   TensorRole role = TensorRole::input;
   TextSpan span = {};
+  std::optional<InputUse> declared_use = {};  // word before the declaration of an input
+  int replaced = -1;  // input whose memory the result takes over: m2: f32[P] replaces m = …; -1 if none
 };
 
 // Input that concatenates tensors along the first axis, as PyTorch's chunk splits them: w: bf16[2*F, D] has the parts
@@ -80,6 +87,7 @@ struct StackedInput {
   std::vector<Axis> other_axes{};  // other axes, the same for all parts
   std::vector<int> parts{};        // indices into Program::tensors
   TextSpan span = {};
+  std::optional<InputUse> declared_use = {};
 };
 
 // result[…] = left * right, summed over the dimensions that are not in the result. `result`, `left` and `right` are

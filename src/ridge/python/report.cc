@@ -135,7 +135,7 @@ void add_report(nb::module_& module) {
 }
 
 struct ExplainOptions {
-  std::optional<std::string> dtype, split_dim, link, memory, weights;
+  std::optional<std::string> dtype, split_dim, link, memory, weights, narrow;
   std::int64_t chips = 1;
   bool planned = false, sustained = false;
 };
@@ -163,6 +163,7 @@ Request make_request(const std::string& program, const std::string& on, const Bi
   if (options.memory) out.memory = LinkChoice(*options.memory);
   if (options.planned) out.planned = KernelChoice::ridge;
   out.weights = parse_optional_dtype(options.weights);
+  out.narrow = parse_optional_dtype(options.narrow);
   out.sustained = options.sustained;
   return out;
 }
@@ -214,6 +215,7 @@ void add_reports(nb::module_& module) {
       .def_rw("link", &ExplainOptions::link, nb::arg().none())
       .def_rw("memory", &ExplainOptions::memory, nb::arg().none())
       .def_rw("weights", &ExplainOptions::weights, nb::arg().none())
+      .def_rw("narrow", &ExplainOptions::narrow, nb::arg().none())
       .def_rw("planned", &ExplainOptions::planned)
       .def_rw("sustained", &ExplainOptions::sustained);
   module.def("explain", explain_program);

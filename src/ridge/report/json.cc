@@ -116,6 +116,17 @@ Json mask_json(const MaskCount& mask, const std::vector<std::string>& order) {
   return out;
 }
 
+// Returns the largest size of each dimension that fits.
+Json fits_json(const MemoryUse& memory) {
+  Json out = Json::array();
+  for (const Threshold& t : memory.capacity_thresholds) {
+    Json one{{"dim", t.dim}, {"relation", name(t.relation)}, {"value", or_null(t.value)}};
+    one["exact"] = or_null(t.exact);
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 Json memory_use_json(const MemoryUse& memory, const std::vector<std::string>& order) {
   Json out{{"footprint_bytes", or_null(memory.peak_bytes)},
            {"capacity_bytes", or_null(memory.capacity)},
@@ -129,17 +140,29 @@ Json memory_use_json(const MemoryUse& memory, const std::vector<std::string>& or
   for (const TensorMemory& t : memory.tensors)
     out["tensors"].push_back({{"name", t.name},
                               {"dtype", dtype_name(t.dtype)},
-                              {"parameter", t.parameter},
+                              {"parameter", t.role == TensorRole::input && t.use == InputUse::parameter},
+                              {"use", t.role == TensorRole::input ? Json(input_use_word(t.use)) : Json(nullptr)},
                               {"bytes", or_null(t.device_bytes)},
                               {"bytes_all_devices", or_null(t.all_bytes)},
                               {"copies", or_null(t.copies)},
                               {"formula", t.bytes_formula.to_string(order)}});
-  out["fits"] = Json::array();
-  for (const Threshold& t : memory.capacity_thresholds) {
-    Json one{{"dim", t.dim}, {"relation", name(t.relation)}, {"value", or_null(t.value)}};
-    one["exact"] = or_null(t.exact);
-    out["fits"].push_back(std::move(one));
-  }
+  out["fits"] = fits_json(memory);
+  if (!memory.replaced_peak_bytes) return out;
+  Json pairs = Json::array();
+  for (const MemoryUse::Replacement& each : memory.possible_replacements)
+    pairs.push_back({{"result", each.result}, {"input", each.input}});
+  out["in_place"] = {{"footprint_bytes", *memory.replaced_peak_bytes}, {"replacements", std::move(pairs)}};
+  return out;
+}
+
+Json layers_json(const LayeredModel& layers) {
+  Json out{{"count", layers.count},
+           {"time_lower_s", or_null(layers.time_lower_s)},
+           {"time_upper_s", or_null(layers.time_upper_s)}};
+  if (layers.predicted_s) out["predicted_s"] = interval_json(*layers.predicted_s);
+  out["footprint_bytes"] = layers.memory ? or_null(layers.memory->peak_bytes) : Json(nullptr);
+  out["chips"] = layers.memory ? or_null(layers.memory->min_chips) : Json(nullptr);
+  if (layers.memory) out["fits"] = fits_json(*layers.memory);
   return out;
 }
 
@@ -371,6 +394,7 @@ std::string render_json(const Report& report, bool one_line) {
   out["dims"] = dims_json(e);
   if (!report.measured) out["summary"] = summary_json(report);
   if (!report.weights_dtype.empty()) out["weights"] = report.weights_dtype;
+  if (!report.narrow_dtype.empty()) out["narrow"] = report.narrow_dtype;
   if (report.layers) out["layers"] = layers_json(*report.layers);
   if (e.split) out["split"] = {{"dim", format_dims(*e.split)}, {"chips", e.split->chips}};
   for (const std::string& axis : e.mesh_names) out["mesh"][axis] = e.dims.at(axis);

@@ -23,13 +23,13 @@ struct SuggestedStep {
   std::string command;
 };
 
-// A model of `count` layers, each one copy of the program. The layers run in sequence. Each has its own copy of all
-// inputs except the first, which is the output of the previous layer.
+// A model of `count` layers, each one copy of the program. The layers run in sequence. Each has its own parameters,
+// caches and state; activations are handed from layer to layer.
 struct LayeredModel {
   std::int64_t count = 1;
   std::optional<double> time_lower_s = {}, time_upper_s = {};
-  std::optional<double> bytes = {};  // B on one device
-  std::optional<double> chips = {};  // chips whose memories hold all layers; unset if the program is split
+  std::optional<Interval> predicted_s = {};  // set with a plan
+  std::optional<MemoryUse> memory = {};
 };
 
 // Bound of a program whose statements share kernels as the planner lets them.
@@ -59,6 +59,7 @@ struct Report {
   };
   std::vector<MeasuredOverhead> measured_overheads = {};
   std::string weights_dtype = {};  // dtype in which weights are stored; empty if the program's own
+  std::string narrow_dtype = {};   // the same of weights and of the tensors that they multiply
 };
 
 std::string render_text(const Report& report, const TextStyle& style = {});

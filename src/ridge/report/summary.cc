@@ -81,35 +81,95 @@ std::string balance_line(const Report& report) {
   return fmt::format("balance  compute time exceeds memory time for {}\n", fmt::join(parts, ", for "));
 }
 
+// Returns the largest sizes that fit and the number of chips: "; each dimension alone up to B = 69; needs 2 chips".
+std::string capacity_text(const Report& report, const MemoryUse& memory) {
+  if (!memory.capacity) return {};
+  std::string out;
+  const bool fits = *memory.peak_bytes <= *memory.capacity;
+  std::vector<std::string> limits;
+  for (const Threshold& t : memory.capacity_thresholds)
+    if (t.value && is_shown_dim(report, t.dim)) limits.push_back(fmt::format("{} = {}", t.dim, *t.value));
+  if (!limits.empty())
+    out += fmt::format("; {} {}", fits ? "each dimension alone up to" : "fits if reduced to one of",
+                       fmt::join(limits, ", "));
+  if (memory.min_chips && *memory.min_chips > 1)
+    out += fmt::format("; needs {} chips", group_digits(static_cast<long long>(*memory.min_chips)));
+  return out;
+}
+
+// "in place m2 for m, w2 for w: 64.00 GB of hbm's 80.00 GB: fits; m2: f32[P] replaces m = ..."
+std::string replacement_line(const MemoryUse& memory) {
+  constexpr std::size_t max_pairs = 4;
+  if (!memory.replaced_peak_bytes || !memory.capacity || *memory.peak_bytes <= *memory.capacity) return {};
+  std::vector<std::string> pairs;
+  for (const MemoryUse::Replacement& each : memory.possible_replacements)
+    if (pairs.size() < max_pairs) pairs.push_back(fmt::format("{} for {}", each.result, each.input));
+  const std::size_t others = memory.possible_replacements.size() - pairs.size();
+  return fmt::format("in place {}{}: {}; '{} replaces {} = ...' says so\n", fmt::join(pairs, ", "),
+                     others > 0 ? fmt::format(" and {} more", others) : "",
+                     memory_use_text(*memory.replaced_peak_bytes, memory), memory.possible_replacements.front().result,
+                     memory.possible_replacements.front().input);
+}
+
 // "memory   2.835 GB of hbm's 80.00 GB: fits; each dimension alone up to B = 69, S = 17439"
 std::string memory_line(const Report& report) {
   const auto& memory_use = report.explanation.memory;
   if (!memory_use || !memory_use->peak_bytes) return {};
   std::string out = "memory   " + memory_use_text(*memory_use->peak_bytes, *memory_use);
-  if (!memory_use->capacity) return out + "\n";
-  const bool fits = *memory_use->peak_bytes <= *memory_use->capacity;
-  std::vector<std::string> limits;
-  for (const Threshold& t : memory_use->capacity_thresholds)
-    if (t.value && is_shown_dim(report, t.dim)) limits.push_back(fmt::format("{} = {}", t.dim, *t.value));
-  if (!limits.empty())
-    out += fmt::format("; {} {}", fits ? "each dimension alone up to" : "fits if reduced to one of",
-                       fmt::join(limits, ", "));
-  if (memory_use->min_chips && *memory_use->min_chips > 1)
-    out += fmt::format("; needs {} chips", group_digits(static_cast<long long>(*memory_use->min_chips)));
-  if (memory_use->parameter_count && *memory_use->parameter_count > 0)
+  if (!report.layers) out += capacity_text(report, *memory_use);
+  if (memory_use->capacity && memory_use->parameter_count && *memory_use->parameter_count > 0)
     out += fmt::format("; {} parameters", short_count(*memory_use->parameter_count));
-  return out + "\n";
+  return out + "\n" + (report.layers ? "" : replacement_line(*memory_use));
+}
+
+// Returns the names and bytes of the inputs with a use: "caches keys, values 16.78 MB".
+std::string inputs_of_use(const MemoryUse& memory, InputUse use, std::string_view heading) {
+  constexpr std::size_t max_names = 4;
+  std::vector<std::string> names;
+  double bytes = 0;
+  bool is_known = true;
+  std::size_t count = 0;
+  for (const TensorMemory& tensor : memory.tensors) {
+    if (tensor.role != TensorRole::input || tensor.use != use) continue;
+    if (++count <= max_names) names.push_back(truncate_text(tensor.name, 16));
+    is_known = is_known && tensor.device_bytes;
+    bytes += tensor.device_bytes.value_or(0);
+  }
+  if (count == 0) return {};
+  std::string out = fmt::format("{} {}", heading, fmt::join(names, ", "));
+  if (count > max_names) out += fmt::format(" and {} more", count - max_names);
+  return is_known ? out + " " + format_with_prefix(bytes, "B") : out;
+}
+
+// "inputs   parameters gate, up, down 352.3 MB; caches keys, values 16.78 MB; activations x 131.1 kB"
+std::string inputs_line(const Report& report) {
+  const auto& memory = report.explanation.memory;
+  if (!memory) return {};
+  std::vector<std::string> parts;
+  for (const auto& [use, heading] : {std::pair{InputUse::parameter, "parameters"}, std::pair{InputUse::cache, "caches"},
+                                     std::pair{InputUse::state, "state"}})
+    if (std::string part = inputs_of_use(*memory, use, heading); !part.empty()) parts.push_back(std::move(part));
+  if (parts.empty()) return {};
+  if (std::string part = inputs_of_use(*memory, InputUse::activation, "activations"); !part.empty())
+    parts.push_back(std::move(part));
+  return fmt::format("inputs   {}\n", fmt::join(parts, "; "));
 }
 
 // "layers   80 of these: at least 41.20 ms (perfect overlap); 136.9 GB of hbm's 80.00 GB: ...; needs 2 chips"
 std::string layers_line(const Report& report) {
   const auto& layers = report.layers;
   if (!layers || !layers->time_lower_s) return {};
-  std::string out = fmt::format("layers   {} of these: at least {} (perfect overlap)", layers->count,
-                                format_with_prefix(*layers->time_lower_s, "s"));
-  if (layers->bytes) out += "; " + memory_use_text(*layers->bytes, *report.explanation.memory);
-  if (layers->chips && *layers->chips > 1) out += fmt::format("; needs {} chips", format_significant(*layers->chips));
-  return out + "\n";
+  std::string out = fmt::format("layers   {} of these: ", layers->count);
+  if (layers->predicted_s)
+    out += fmt::format("{} predicted, {} .. {}", format_with_prefix(layers->predicted_s->expected, "s"),
+                       format_with_prefix(layers->predicted_s->low, "s"),
+                       format_with_prefix(layers->predicted_s->high, "s"));
+  else
+    out += fmt::format("at least {} (perfect overlap)", format_with_prefix(*layers->time_lower_s, "s"));
+  if (!layers->memory || !layers->memory->peak_bytes) return out + "\n";
+  const MemoryUse& memory = *layers->memory;
+  return out + "; " + memory_use_text(*memory.peak_bytes, memory) + capacity_text(report, memory) + "\n" +
+         replacement_line(memory);
 }
 
 // Returns the summary of a program whose times are unknown, because dimensions have no value.
@@ -125,7 +185,7 @@ std::string unknown_sizes_text(const Report& report, const TextStyler& styled) {
   out += balance_line(report);
   if (const auto& memory_use = e.memory; memory_use && memory_use->parameter_bytes && *memory_use->parameter_bytes > 0)
     out += "memory   parameters only: " + memory_use_text(*memory_use->parameter_bytes, *memory_use) + "\n";
-  return out;
+  return out + inputs_line(report);
 }
 
 std::string gain_text(const NextStep& step) {
@@ -193,7 +253,7 @@ std::string summary_text(const Report& report, const TextStyler& styled) {
   const Prediction& total = report.explanation.total;
   if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return unknown_sizes_text(report, styled);
   return styled.bold(limiter_line(report)) + largest_line(report) + balance_line(report) + memory_line(report) +
-         layers_line(report) + next_steps_text(report, styled) + "\n";
+         inputs_line(report) + layers_line(report) + next_steps_text(report, styled) + "\n";
 }
 
 }  // namespace ridge

@@ -33,6 +33,8 @@ std::string header_text(const Report& report, const TextStyler& styled) {
   const std::string dims = dims_text(e);
   out += "\n";
   if (!dims.empty()) out += "dims" + dims + "\n";
+  if (!report.narrow_dtype.empty())
+    out += fmt::format("weights and the tensors that they multiply stored as {}\n", report.narrow_dtype);
   if (!report.weights_dtype.empty()) out += fmt::format("weights stored as {}\n", report.weights_dtype);
   if (e.split) out += fmt::format("one of {} chips, {} split\n", e.split->chips, format_dims(*e.split));
   out += mesh_line(e);

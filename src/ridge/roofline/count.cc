@@ -50,7 +50,8 @@ class WorkCounter {
     const Tensor& result = tensor(statement.result());
     Work work{.name = result.name, .text = statement.text};
     std::visit([&](const auto& op) { count_op(op, masks, masked, work); }, statement.op);
-    work.bytes_out = stored_bytes(result);
+    work.bytes_in += rows_added_in_place(statement);
+    work.bytes_out = bytes_written(statement);
     if (program_.mesh.empty()) return work;
     const Collectives implied = implied_collectives(program_, statement);
     work.collective = format_collectives(implied);
@@ -66,6 +67,19 @@ class WorkCounter {
   static Rational element_bytes(const Tensor& tensor) {
     const ScaleBlockBits stored = scale_block_bits(tensor.dtype);
     return Rational(stored.bits, 8 * stored.elements);
+  }
+
+  // Returns the bytes of the rows that a scatter adds to an input that its result replaces; 0 for other statements.
+  Polynomial rows_added_in_place(const Statement& statement) const {
+    const Routine* const routine = routine_of(statement);
+    const Tensor& result = tensor(statement.result());
+    if (!routine || routine->kind != RoutineKind::scatter || result.replaced < 0) return {};
+    const int rows = expression_operands(std::get<Expression>(statement.op)).front();
+    return count_elements(tensor(rows).axes, element_bytes(result));
+  }
+  Polynomial bytes_written(const Statement& statement) const {
+    const Polynomial rows = rows_added_in_place(statement);
+    return rows.is_zero() ? stored_bytes(tensor(statement.result())) : rows;
   }
 
   // Returns the bytes that a statement reads of each operand.
@@ -425,7 +439,11 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
     const std::size_t at = t;
     work.bytes_in += merge_reads(read[at], counter.stored_bytes(program.tensors[at]));
   }
-  for (const int t : moved.written) work.bytes_out += counter.stored_bytes(program.tensors[t]);
+  for (const int s : statements) {
+    const Statement& statement = program.statements[s];
+    work.bytes_in += counter.rows_added_in_place(statement);
+    if (contains(moved.written, statement.result())) work.bytes_out += counter.bytes_written(statement);
+  }
   if (work.flops_without_masks == work.flops) work.flops_without_masks = Polynomial();
   return work;
 }

@@ -285,6 +285,19 @@ TEST(Count, of_a_fused_program_omits_undeclared_intermediates) {
   EXPECT_EQ(fused.bytes_out.to_string(order), "4*N*F + 4*N");
 }
 
+// Rows that are added to an input in place are read and written; nothing else of it is.
+TEST(Count, of_a_scatter_in_place_is_that_of_its_rows) {
+  const Program program = parsed(
+      "c: f32[T, E]  x: bf16[N, E]  i: int32[N]\ny: f32[T, E] replaces c = scatter(x, i over T)\nz: f32[N, E] = x + x");
+  const auto order = program.dim_names();
+  const std::vector<Work> work = count_work(program);
+  EXPECT_EQ(work[0].bytes_in.to_string(order), "6*E*N + 4*N");
+  EXPECT_EQ(work[0].bytes_out.to_string(order), "4*E*N");
+  const Work fused = count_fused(program, work);
+  EXPECT_EQ(fused.bytes_in.to_string(order), "6*E*N + 4*N");
+  EXPECT_EQ(fused.bytes_out.to_string(order), "8*E*N");
+}
+
 TEST(Count, lists_statements_in_order) {
   const Program program = parsed("x: bf16[N, D]   w: bf16[D, F]\nu[N, F] = x * w\ny: f32[N, F] = exp(u)");
   const std::vector<Work> work = count_work(program);

@@ -308,14 +308,14 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
 }
 
 MemoryUse analyze_memory(const Program& program, const Explanation& explanation, const Bindings& given,
-                         const KernelGroups& groups) {
+                         const KernelGroups& groups, std::int64_t layers) {
   Bindings sizes = explanation.dims;
   if (explanation.split) sizes[split_axis] = explanation.split->chips;
   const Program sharded_program = explanation.split ? shard_program(program, *explanation.split) : Program();
   const Program& device_program = explanation.split ? sharded_program : program;
   return analyze_memory(device_program, explanation.machine, sizes,
                         make_threshold_options(program, device_program, given, explanation), explanation.dim_names,
-                        groups);
+                        groups, layers);
 }
 
 Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype) {

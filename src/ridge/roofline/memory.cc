@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ridge/base/contains.h"
+#include "ridge/program/weights.h"
 #include "ridge/roofline/sizes/live_ranges.h"
 #include "ridge/roofline/sizes/moved_tensors.h"
 #include "ridge/roofline/work.h"
@@ -105,49 +106,6 @@ class LiveBytes {
   std::size_t kernels_;
 };
 
-bool has_token_dim(const Tensor& tensor, const std::set<std::string>& dims) {
-  return std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& a) { return dims.contains(a.dim); });
-}
-
-// Returns the dimensions along which a statement takes a softmax.
-std::vector<std::string> softmax_dims(const Statement& statement) {
-  std::vector<std::string> out;
-  if (const auto* expression = std::get_if<Expression>(&statement.op))
-    for (const Node& node : expression->nodes)
-      if (node.kind == Node::Kind::along_dims && node.function == Function::softmax)
-        for (const Axis& axis : node.over) out.push_back(axis.dim);
-  return out;
-}
-
-// Adds the dimension of cached tokens: T in o[S, E] = p[S, T] * v[T, E] with p = softmax(s over T), because v has no
-// token dimension. A router's o[B, D] = p[B, E] * z[B, E, D] reads z, which has B, so its experts stay parameters.
-void add_cache_dims(const Program& program, std::set<std::string>& tokens) {
-  for (const Statement& weights : program.statements)
-    for (const std::string& dim : softmax_dims(weights))
-      for (const Statement& statement : program.statements) {
-        const auto* sum = std::get_if<Contraction>(&statement.op);
-        if (!sum || (sum->left != weights.result() && sum->right != weights.result())) continue;
-        const int values = sum->left == weights.result() ? sum->right : sum->left;
-        const bool summed = contains(sum->contracted, dim);
-        if (summed && !has_token_dim(program.tensors[values], tokens)) tokens.insert(dim);
-      }
-}
-
-std::set<std::string> find_token_dims(const Program& program) {
-  for (const Tensor& tensor : program.tensors) {
-    if (tensor.role != TensorRole::input || tensor.axes.empty()) continue;
-    std::set<std::string> out;
-    for (std::size_t i = 0; i < std::max<std::size_t>(1, tensor.axes.size() - 1); ++i)
-      if (tensor.axes[i].is_named()) out.insert(tensor.axes[i].dim);
-    add_cache_dims(program, out);
-    for (const Dimension& dim : program.dims)  // T = S
-      for (const std::string& other : std::set<std::string>(out))
-        if (dim.value && *dim.value == Polynomial::make_symbol(other)) out.insert(dim.name);
-    return out;
-  }
-  return {};
-}
-
 // Inputs of a search for the largest value of `dim` at which the peak fits into `capacity` bytes.
 struct FitQuery {
   const LiveBytes& live_bytes;
@@ -228,29 +186,59 @@ std::optional<Threshold> search_max_fitting_size(const FitQuery& query) {
   return out;
 }
 
-std::vector<Polynomial> list_tensor_bytes(const Program& program, const KernelGroups& kernels, const Bindings& sizes) {
-  std::vector<Polynomial> out;
-  for (const Tensor& tensor : program.tensors) out.push_back(stored_bytes(program, tensor, sizes));
-  for (const std::vector<int>& kernel : kernels)
-    for (const int tensor : fused_intermediates(program, kernel)) out[tensor] = {};
+// Returns the largest size of each dimension that fits.
+std::vector<Threshold> find_capacity_thresholds(const LiveBytes& live, const std::vector<Polynomial>& bytes,
+                                                double capacity, const Bindings& sizes, const ThresholdOptions& options,
+                                                const std::vector<std::string>& order) {
+  std::set<std::string> present;
+  for (const Polynomial& each : bytes)
+    for (std::string& dim : each.symbols()) present.insert(std::move(dim));
+  std::vector<Threshold> out;
+  for (const std::string& dim : order) {
+    if (!present.contains(dim) && !options.derived_sizes.contains(dim)) continue;
+    const FitQuery query{live, dim, capacity, options};
+    auto threshold = solve_max_fitting_size(query, sizes, order);
+    if (!threshold) threshold = search_max_fitting_size(query);
+    if (threshold) out.push_back(*std::move(threshold));
+  }
   return out;
 }
 
-void add_tensors(MemoryUse& memory, const Program& program, const Bindings& sizes,
+// The program and how its statements run.
+struct MemoryQuery {
+  const Program& program;
+  const KernelGroups& kernels;
+  InputUses uses;
+  std::int64_t layers = 1;
+
+  std::vector<Polynomial> list_bytes(const Bindings& sizes) const {
+    std::vector<Polynomial> out;
+    for (std::size_t t = 0; t < program.tensors.size(); ++t) {
+      const Tensor& tensor = program.tensors[t];
+      const bool in_each_layer = tensor.role == TensorRole::input && uses.of_tensor[t] != InputUse::activation;
+      out.push_back(stored_bytes(program, tensor, sizes) * Rational(in_each_layer ? layers : 1));
+      if (tensor.replaced >= 0) out.back() = {};
+    }
+    for (const std::vector<int>& kernel : kernels)
+      for (const int tensor : fused_intermediates(program, kernel)) out[tensor] = {};
+    return out;
+  }
+};
+
+void add_tensors(MemoryUse& memory, const MemoryQuery& query, const Bindings& sizes,
                  const std::vector<Polynomial>& bytes) {
-  const std::set<std::string> tokens = find_token_dims(program);
-  memory.token_dims = {tokens.begin(), tokens.end()};
+  const Program& program = query.program;
+  memory.batch_dims = query.uses.batch_dims;
   Polynomial parameter_bytes;
   for (std::size_t t = 0; t < bytes.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
     const Polynomial full_bytes = stored_bytes(program, tensor);
-    TensorMemory out{tensor.name, tensor.dtype, tensor.role, false, bytes[t]};
-    out.parameter = tensor.role == TensorRole::input && !tokens.empty() && !has_token_dim(tensor, tokens);
+    TensorMemory out{tensor.name, tensor.dtype, tensor.role, query.uses.of_tensor[t], bytes[t]};
     out.device_bytes = evaluate_real(bytes[t], sizes);
     if (out.device_bytes) out.all_bytes = *out.device_bytes * static_cast<double>(memory.devices);
     if (const auto once = evaluate_real(full_bytes, sizes); once && out.all_bytes && *once > 0)
       out.copies = *out.all_bytes / *once;
-    if (out.parameter) {
+    if (tensor.role == TensorRole::input && out.use == InputUse::parameter) {
       memory.parameters +=
           full_bytes * Rational(8 * scale_block_bits(tensor.dtype).elements, scale_block_bits(tensor.dtype).bits);
       parameter_bytes += full_bytes;
@@ -259,6 +247,57 @@ void add_tensors(MemoryUse& memory, const Program& program, const Bindings& size
   }
   memory.parameter_count = evaluate_real(memory.parameters, sizes);
   memory.parameter_bytes = evaluate_real(parameter_bytes, sizes);
+}
+
+// True if the statement overwrites every element of `input` with a value that depends on no other of its elements.
+bool can_replace(const Program& program, const Statement& statement, int input) {
+  const auto* expression = std::get_if<Expression>(&statement.op);
+  if (!expression || expression->routine) return false;
+  const Tensor &result = program.tensors[expression->result], &replaced = program.tensors[input];
+  const auto same_axis = [](const Axis& a, const Axis& b) { return a == b && a.mesh == b.mesh; };
+  if (result.role != TensorRole::output || result.replaced >= 0 || result.dtype != replaced.dtype ||
+      result.partial != replaced.partial || !std::ranges::equal(result.axes, replaced.axes, same_axis))
+    return false;
+  const std::vector<int> spaces = find_index_spaces(program.tensors, expression->nodes).space_of_node;
+  bool reads = false;
+  for (std::size_t i = 0; i < expression->nodes.size(); ++i) {
+    const Node& node = expression->nodes[i];
+    if (node.kind != Node::Kind::tensor || node.tensor != input) continue;
+    if (spaces[i] != 0) return false;
+    reads = true;
+  }
+  return reads;
+}
+
+// Returns the program with all results replacing inputs that can: the last reader of each input.
+Program with_replacements(Program program) {
+  std::vector<int> last_reader(program.tensors.size(), -1);
+  for (std::size_t s = 0; s < program.statements.size(); ++s)
+    for (const int operand : statement_operands(program.statements[s])) last_reader[operand] = static_cast<int>(s);
+  for (const Tensor& tensor : program.tensors)
+    if (tensor.replaced >= 0) last_reader[tensor.replaced] = -1;
+  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
+    if (program.tensors[t].role != TensorRole::input || last_reader[t] < 0) continue;
+    const Statement& statement = program.statements[last_reader[t]];
+    if (can_replace(program, statement, static_cast<int>(t)))
+      program.tensors[statement.result()].replaced = static_cast<int>(t);
+  }
+  return program;
+}
+
+// Adds the results that could replace inputs, if that lowers the peak.
+void add_possible_replacements(MemoryUse& memory, const MemoryQuery& query, const Bindings& sizes) {
+  const Program replaced = with_replacements(query.program);
+  for (std::size_t t = 0; t < replaced.tensors.size(); ++t)
+    if (const int input = replaced.tensors[t].replaced; input >= 0 && query.program.tensors[t].replaced < 0)
+      memory.possible_replacements.push_back({replaced.tensors[t].name, replaced.tensors[input].name});
+  if (memory.possible_replacements.empty()) return;
+  const MemoryQuery other{replaced, query.kernels, query.uses, query.layers};
+  const auto peak = LiveBytes(replaced, query.kernels, other.list_bytes(sizes)).find_peak(sizes);
+  if (peak && peak->bytes < *memory.peak_bytes)
+    memory.replaced_peak_bytes = peak->bytes;
+  else
+    memory.possible_replacements.clear();
 }
 
 std::int64_t count_devices(const Program& program, const Bindings& sizes) {
@@ -272,37 +311,30 @@ std::int64_t count_devices(const Program& program, const Bindings& sizes) {
 
 MemoryUse analyze_memory(const Program& program, const Machine& machine, const Bindings& sizes,
                          const ThresholdOptions& options, const std::vector<std::string>& order,
-                         const KernelGroups& groups) {
-  MemoryUse out{.devices = count_devices(program, sizes)};
+                         const KernelGroups& groups, std::int64_t layers) {
+  MemoryUse out{.devices = count_devices(program, sizes), .layers = layers};
   const KernelGroups kernels = groups.empty() ? unfused_groups(program) : groups;
-  const std::vector<Polynomial> bytes = list_tensor_bytes(program, kernels, sizes);
-  add_tensors(out, program, sizes, bytes);
+  const MemoryQuery query{program, kernels, find_input_uses(program), layers};
+  const std::vector<Polynomial> bytes = query.list_bytes(sizes);
+  add_tensors(out, query, sizes, bytes);
   if (!machine.memory.empty()) out.level = machine.memory.front().name;
   if (!machine.memory.empty() && machine.memory.front().capacity) out.capacity = machine.memory.front().capacity->value;
   if (program.statements.empty() || program.statements.size() > max_profiled_statements) return out;
-  const LiveBytes live(program, kernels, bytes), unsharded(program, kernels, list_tensor_bytes(program, kernels, {}));
+  const LiveBytes live(program, kernels, bytes), unsharded(program, kernels, query.list_bytes({}));
   const auto peak = live.find_peak(sizes), unsharded_peak = unsharded.find_peak(sizes);
   if (peak) {
     const std::size_t last = kernels[peak->kernel].back();
     out.peak_statement = program.tensors[program.statements[last].result()].name;
     out.peak = live.bytes_at(peak->kernel);
     out.peak_bytes = peak->bytes;
+    add_possible_replacements(out, query, sizes);
   } else if (program.statements.size() == 1) {
     out.peak = live.bytes_at(0);
   }
   if (!peak || !out.capacity) return out;
   if (unsharded_peak) out.min_chips = std::ceil(unsharded_peak->bytes / *out.capacity);
-  std::set<std::string> present;
-  for (const Polynomial& each : bytes)
-    for (std::string& dim : each.symbols()) present.insert(std::move(dim));
   if (program.statements.size() > max_solved_statements || !options.rebind) return out;
-  for (const std::string& dim : order) {
-    if (!present.contains(dim) && !options.derived_sizes.contains(dim)) continue;
-    const FitQuery query{live, dim, *out.capacity, options};
-    auto threshold = solve_max_fitting_size(query, sizes, order);
-    if (!threshold) threshold = search_max_fitting_size(query);
-    if (threshold) out.capacity_thresholds.push_back(*std::move(threshold));
-  }
+  out.capacity_thresholds = find_capacity_thresholds(live, bytes, *out.capacity, sizes, options, order);
   return out;
 }
 

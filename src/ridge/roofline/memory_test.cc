@@ -31,7 +31,7 @@ TEST(MemoryUse, holds_inputs_throughout_and_results_until_they_are_read) {
   EXPECT_EQ(m.peak_bytes, 2 * (3 * 10 + 400 + 400 + 3 * 40 + 3 * 40));
   EXPECT_EQ(m.parameter_count, 800);
   EXPECT_EQ(m.parameter_bytes, 1600);
-  EXPECT_EQ(m.token_dims, std::vector<std::string>{"B"});
+  EXPECT_EQ(m.batch_dims, std::vector<std::string>{"B"});
   EXPECT_EQ(m.min_chips, 1);
 }
 
@@ -96,7 +96,7 @@ TEST(MemoryUse, does_not_count_cached_keys_and_values_as_parameters) {
       "p[G, R, S, T] = softmax(s over T)\no: bf16[S, G, R, E] = p * values",
       {}, 1e6);
   EXPECT_EQ(cached.parameter_count, 7 * 3 * 2 * 5);
-  EXPECT_EQ(cached.token_dims, (std::vector<std::string>{"S", "T"}));
+  EXPECT_EQ(cached.batch_dims, (std::vector<std::string>{"S", "T"}));
   const MemoryUse experts = memory(
       "dims B = 2, D = 7, E = 4, F = 5\nx: bf16[B, D]   choose: bf16[D, E]   w: bf16[E, D, F]\n"
       "s[B, E] = x * choose\np[B, E] = softmax(s over E)\nz[B, E, F] = x * w\ny: bf16[B, F] = p * z",
@@ -116,6 +116,76 @@ TEST(MemoryUse, intermediates_inside_a_kernel_take_no_memory) {
   EXPECT_EQ(two.peak_bytes, inputs + 2 * (3 * 40 + 3 * 10));
   EXPECT_EQ(two.peak_statement, "y");
   EXPECT_EQ(analyze_memory(program, *e, given, {{0}, {1}, {2}}).peak_bytes, e->memory->peak_bytes);
+}
+
+constexpr const char* adam =
+    "w: f32[P]  m: f32[P]  v: f32[P]  g: bf16[P]\nm2: f32[P] = 0.9 * m + 0.1 * g\n"
+    "v2: f32[P] = 0.999 * v + 0.001 * g * g\nw2: f32[P] = w - 0.001 * m2 / (sqrt(v2) + 1e-8)\nwb: bf16[P] = w2";
+
+std::string in_place(std::string text) {
+  for (const char* name : {"m", "v", "w"}) {
+    const std::string result = std::string(name) + "2: f32[P]";
+    text.replace(text.find(result), result.size(), result + " replaces " + name);
+  }
+  return text;
+}
+
+TEST(MemoryUse, of_a_result_that_replaces_an_input_is_not_counted_twice) {
+  const MemoryUse stated = memory(in_place(adam), {{"P", 100}}, 1e6), silent = memory(adam, {{"P", 100}}, 1e6);
+  EXPECT_EQ(stated.peak_bytes, 100 * (12 + 2 + 2));
+  EXPECT_TRUE(stated.possible_replacements.empty());
+  EXPECT_EQ(silent.peak_bytes, 100 * (24 + 2 + 2));
+  EXPECT_EQ(silent.replaced_peak_bytes, stated.peak_bytes);
+  std::string pairs;
+  for (const auto& each : silent.possible_replacements) pairs += each.result + " for " + each.input + ", ";
+  EXPECT_EQ(pairs, "m2 for m, v2 for v, w2 for w, ");
+  EXPECT_EQ(memory(in_place(adam), {{"P", 1}}, 1600).capacity_thresholds.front().value, 100);
+}
+
+// A later reader, another dtype, other axes, a reduction over the input and an intermediate.
+TEST(MemoryUse, cannot_replace_an_input_that_is_needed) {
+  for (const char* text :
+       {"x: f32[N]\ny: f32[N] = x + 1\nz: bf16[N] = x * y", "x: f32[N]\ny: bf16[N] = x + 1",
+        "x: f32[N]  w: f32[M]\ny: f32[N, M] = x + w", "x: f32[N, M]\ny: f32[N, M] = x - sum(x over M)",
+        "x: f32[N]\nu[N] = x + 1\ny: bf16[N] = u * 2"}) {
+    const std::string sizes =
+        std::string("dims N = 10") + (std::string(text).find("M]") != std::string::npos ? ", M = 10\n" : "\n");
+    const MemoryUse m = memory(sizes + text, {}, 1e6);
+    EXPECT_TRUE(m.possible_replacements.empty()) << text;
+    EXPECT_EQ(m.replaced_peak_bytes, std::nullopt) << text;
+  }
+}
+
+TEST(MemoryUse, of_rows_added_to_a_cache_is_that_of_the_cache) {
+  const MemoryUse m =
+      memory("cache c: bf16[T, E]  x: bf16[N, E]  i: int32[N]\ny: bf16[T, E] replaces c = scatter(x, i over T)",
+             {{"T", 1000}, {"E", 8}, {"N", 2}}, 1e6);
+  EXPECT_EQ(m.peak_bytes, 2 * 1000 * 8 + 2 * 2 * 8 + 4 * 2);
+}
+
+// Parameters of all layers, activations of one.
+TEST(MemoryUse, of_layers_holds_parameters_and_caches_of_each) {
+  const Program program = parse(
+                              "w: bf16[D, D2]  keys: bf16[T, E]  values: bf16[T, E]  wq: bf16[D2, E]  x: bf16[S, D]\n"
+                              "u[S, D2] = x * w\nq[S, E] = u * wq\ns[S, T] = q * keys\np[S, T] = softmax(s over T)\n"
+                              "o: bf16[S, E] = p * values")
+                              .value();
+  const Bindings sizes{{"D", 16}, {"D2", 32}, {"T", 100}, {"E", 8}, {"S", 4}};
+  const auto e = explain(program, make_memory_machine(60000), sizes);
+  const double kept = 2 * (16 * 32 + 32 * 8 + 2 * 100 * 8);
+  const MemoryUse ten = analyze_memory(program, *e, sizes, {}, 10);
+  EXPECT_EQ(*ten.peak_bytes, *e->memory->peak_bytes + 9 * kept);
+  EXPECT_EQ(ten.min_chips, 1);
+  const auto most = std::find_if(ten.capacity_thresholds.begin(), ten.capacity_thresholds.end(),
+                                 [](const Threshold& t) { return t.dim == "T"; });
+  ASSERT_NE(most, ten.capacity_thresholds.end());
+  const auto held = [&](std::int64_t t) {
+    Bindings other = sizes;
+    other["T"] = t;
+    return *analyze_memory(program, *explain(program, make_memory_machine(60000), other), other, {}, 10).peak_bytes;
+  };
+  EXPECT_LE(held(*most->value), 60000);
+  EXPECT_GT(held(*most->value + 1), 60000);
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ NextStep make_step(const StepContext& context, std::string description, double s
 
 // --- fuse
 
-// Returns the statement that computes an intermediate and its readers, which must share a kernel to keep it inside.
+// Returns the statement that computes a tensor and its readers, which must share a kernel to keep it inside, or, if it
+// is an output, not to read it again.
 std::vector<int> adjacent_statements(const Program& program, int tensor) {
   std::vector<int> out;
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
@@ -87,7 +88,7 @@ bool merges_only_adjacent(const KernelGroups& groups, const KernelGroups& candid
   return candidate.size() + static_cast<std::size_t>(touched) == groups.size() + 1;
 }
 
-// Fuses statements around one intermediate after another, as long as each fusion gains and moves fewer bytes:
+// Fuses statements around one computed tensor after another, as long as each fusion gains and moves fewer bytes:
 // overlapping a memory-bound and a compute-bound statement needs no common kernel.
 KernelGroups choose_fused_groups(const StepContext& context) {
   const Dependencies dependences(context.program);
@@ -96,7 +97,7 @@ KernelGroups choose_fused_groups(const StepContext& context) {
   if (!best) return groups;
   const double min_gain = min_gain_fraction * context.seconds;
   for (std::size_t t = 0; t < context.program.tensors.size(); ++t) {
-    if (context.program.tensors[t].role != TensorRole::intermediate) continue;
+    if (context.program.tensors[t].role == TensorRole::input) continue;
     const std::vector<int> adjacent = adjacent_statements(context.program, static_cast<int>(t));
     if (adjacent.size() < 2 || !can_fusing_gain(context, adjacent)) continue;
     KernelGroups candidate = dependences.join_groups(groups, adjacent);

@@ -64,6 +64,23 @@ TEST(NextSteps, FuseOnlyIfItSavesTime) {
   EXPECT_EQ(find_step(steps(attention), "fuse s, p, o"), nullptr);
 }
 
+// a and b are results: one kernel does not read them again, 16 bytes for 24 of each element.
+TEST(NextSteps, FuseAroundResults) {
+  const auto found = steps("dims N = 100000000\nx: f32[N]\na: f32[N] = x + 1\nb: f32[N] = a * 2\nc: f32[N] = b * 3");
+  const NextStep* fuse = find_step(found, "fuse a, b, c");
+  ASSERT_NE(fuse, nullptr);
+  EXPECT_DOUBLE_EQ(*fuse->time_s, 16e8 / 1e12);
+  EXPECT_DOUBLE_EQ(*fuse->gain_s, 8e8 / 1e12);
+  const Explained adam = explained(
+      "dims P = 4000000000\nw: f32[P]  m: f32[P]  v: f32[P]  g: bf16[P]\nm2: f32[P] = 0.9 * m + 0.1 * g\n"
+      "v2: f32[P] = 0.999 * v + 0.001 * g * g\nw2: f32[P] = w - 0.001 * m2 / (sqrt(v2) + 1e-8)\nwb: bf16[P] = w2");
+  const auto of_adam = suggest_next_steps(adam.program, adam.explanation, {});
+  ASSERT_NE(find_step(of_adam, "fuse m2, v2, w2, wb"), nullptr);
+  EXPECT_DOUBLE_EQ(*find_step(of_adam, "fuse m2, v2, w2, wb")->time_s, 28 * 4e9 / 1e12);
+  ASSERT_TRUE(adam.explanation.fused);
+  EXPECT_EQ(*adam.explanation.fused->bytes, Count{28} * 4000000000);
+}
+
 TEST(NextSteps, SuggestNarrowWeightsIfReadingThemTakesLong) {
   const auto few = steps(layer), many = steps(layer, {{"B", 4096}});
   ASSERT_NE(find_step(few, "int8 or fp8 weights"), nullptr);

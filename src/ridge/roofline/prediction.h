@@ -81,8 +81,8 @@ struct Explanation {
   std::vector<std::string> remarks = {};           // Notes on the program: the order of a chain of products
   std::optional<MemoryUse> memory = {};            // Memory use; nullopt for bare numbers
   std::optional<DimensionSplit> split = {};        // If set, counts and times are those of one chip
-  // Prediction with every undeclared intermediate kept inside one kernel (in f32) and never stored; nullopt if there is
-  // none.
+  // Prediction with all statements in one kernel: undeclared intermediates are kept inside (in f32) and never stored,
+  // and no result is read again. nullopt if no statement reads a result.
   std::optional<Prediction> fused = {};
 };
 
@@ -106,9 +106,10 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
 // case. Errors: a count exceeds 10^38.
 Result<Explanation> predict_groups(const Program& program, const Explanation& explanation,
                                    const std::vector<std::vector<int>>& groups, const std::vector<int>& stored = {});
-// Analyzes the memory use of such a program; `given` holds the sizes that it was explained with.
+// Analyzes the memory use of such a program, or of several layers like it; `given` holds the sizes that it was
+// explained with.
 MemoryUse analyze_memory(const Program& program, const Explanation& explanation, const Bindings& given,
-                         const KernelGroups& groups);
+                         const KernelGroups& groups, std::int64_t layers = 1);
 // Predicts bare numbers, `ridge explain --flops 1e12 --bytes 1e9`, at the peak of `dtype`.
 Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype);
 

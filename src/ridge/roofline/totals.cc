@@ -256,12 +256,20 @@ Result<Prediction> predict_kernel(Work work, const std::vector<Prediction>& ops,
   return fused;
 }
 
+// True if a statement reads what another one computes, so that one kernel of both moves fewer bytes.
+bool reads_results(const Program& program) {
+  return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
+    const std::vector<int> operands = statement_operands(statement);
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](int t) { return program.tensors[t].role != TensorRole::input; });
+  });
+}
+
 }  // namespace
 
 Result<std::optional<Prediction>> predict_fused(const Program& program, const std::vector<Work>& work,
                                                 const Explanation& unfused, const RooflineContext& context) {
-  const auto is_intermediate = [](const Tensor& t) { return t.role == TensorRole::intermediate; };
-  if (std::none_of(program.tensors.begin(), program.tensors.end(), is_intermediate)) return std::optional<Prediction>();
+  if (!reads_results(program)) return std::optional<Prediction>();
   RIDGE_TRY(fused, predict_kernel(count_fused(program, work, context.dims), unfused.ops, unfused.total, context));
   return std::optional(std::move(fused));
 }

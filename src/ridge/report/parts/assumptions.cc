@@ -87,9 +87,15 @@ std::string products_line(const Explanation& e) {
 std::string size_or_dash(const std::optional<double>& bytes) { return bytes ? format_with_prefix(*bytes, "B") : "-"; }
 
 std::string role_text(const TensorMemory& tensor) {
-  if (tensor.parameter) return "parameters";
   switch (tensor.role) {
-    case TensorRole::input: return "input";
+    case TensorRole::input:
+      switch (tensor.use) {
+        case InputUse::parameter: return "parameters";
+        case InputUse::cache: return "cache";
+        case InputUse::state: return "state";
+        case InputUse::activation: return "input";
+      }
+      return "";
     case TensorRole::intermediate: return "intermediate";
     case TensorRole::output: return "output";
   }
@@ -171,9 +177,11 @@ std::string memory_text(const Explanation& e) {
   const MemoryUse& memory = *e.memory;
   std::string out = "\nmemory\n" + tensor_table(memory);
   if (memory.parameter_count && *memory.parameter_count > 0)
-    out += fmt::format("  parameters: {}, {}: the inputs without dimension {}\n",
-                       format_with_prefix(*memory.parameter_count, ""),
-                       format_with_prefix(*memory.parameter_bytes, "B"), fmt::join(memory.token_dims, ", "));
+    out += fmt::format("  parameters: {}, {}{}\n", format_with_prefix(*memory.parameter_count, ""),
+                       format_with_prefix(*memory.parameter_bytes, "B"),
+                       memory.batch_dims.empty()
+                           ? ""
+                           : fmt::format(": the inputs without dimension {}", fmt::join(memory.batch_dims, ", ")));
   out += peak_line(memory);
   for (const Threshold& t : memory.capacity_thresholds) out += fits_line(t);
   return out;
