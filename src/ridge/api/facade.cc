@@ -144,7 +144,7 @@ Status add_layers(const ResolvedRequest& resolved, const Bindings& dims, const R
   const double times = static_cast<double>(request.layers);
   if (e.total.time_lower_s) out.time_lower_s = times * *e.total.time_lower_s;
   if (e.total.time_upper_s) out.time_upper_s = times * *e.total.time_upper_s;
-  if (report.planned) {
+  if (report.planned && report.planned->has_model) {
     const Interval& one = report.planned->predicted_s;
     out.predicted_s = Interval{times * one.low, times * one.expected, times * one.high};
   }

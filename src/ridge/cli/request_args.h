@@ -2,6 +2,7 @@
 // ridge.h. Errors of kind usage: an argument with a syntax error.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>

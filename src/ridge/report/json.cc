@@ -365,14 +365,6 @@ Json full_machine_json(const Machine& machine) {
   return out;
 }
 
-Json layers_json(const LayeredModel& layers) {
-  return {{"count", layers.count},
-          {"time_lower_s", or_null(layers.time_lower_s)},
-          {"time_upper_s", or_null(layers.time_upper_s)},
-          {"footprint_bytes", or_null(layers.bytes)},
-          {"chips", or_null(layers.chips)}};
-}
-
 // Adds what was measured of the whole program.
 void add_total_measurement(Json& out, const Measurement& m) {
   add_measurement(out["total"], m.total);
