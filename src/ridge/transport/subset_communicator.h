@@ -12,16 +12,17 @@ class SubsetCommunicator final : public Communicator {
   int local_size() const override { return parent_.local_size() < size() ? parent_.local_size() : size(); }
   int local_rank() const override { return parent_.local_rank(); }
   std::string_view transport_name() const override { return parent_.transport_name(); }
-  Status exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override {
-    count_sent_bytes(sent);
-    return parent_.exchange_messages(sent, received);
-  }
   void abort_all(const Error& why) noexcept override {
     if (is_agreed_error(why)) parent_.record_agreed_error(why);
     parent_.abort_all(why);
   }
 
  private:
+  Status transfer_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override {
+    count_sent_bytes(sent);
+    return parent_.exchange_messages(sent, received);
+  }
+
   Communicator& parent_;
 };
 
