@@ -18,6 +18,7 @@ struct Array {
   std::byte* data = nullptr;
 };
 
+bool can_fill_normal(DType dtype);
 void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads, double deviation = 1);
 // Fills with uniformly distributed integers from 0 to `limit` - 1, in int32 or int8.
 void fill_indices(const Array& array, std::uint64_t seed, int tensor, std::int64_t limit);
