@@ -14,7 +14,6 @@
 #include "ridge/ops/chain/lower.h"
 #include "ridge/ops/chain/source.h"
 #include "ridge/ops/function/device_math.h"
-#include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
 // Must follow tile.h, which defines TILE_FN.
 #include "ridge/tile/sm90/epilogue.h"
@@ -295,7 +294,7 @@ Status run_chain_program(const ChainProgram& program, std::span<void* const> ten
   c.items = c.chunks_per_row;
   for (int axis = 0; axis + 1 < c.axes; ++axis) c.items *= c.extents[axis];
   for (std::size_t t = 0; t < code.tensors.size(); ++t) {
-    c.tensors[t] = {tensors[t], to_storage_format(code.tensors[t].dtype), {}};
+    c.tensors[t] = {tensors[t], tile::to_device_format(code.tensors[t].dtype), {}};
     std::copy_n(code.tensors[t].strides.begin(), c.axes, c.tensors[t].strides);
   }
   const int shared = std::max(assign_slots(program, c), 1) * slot_bytes;

@@ -21,7 +21,8 @@ PlanFeatures make_plan_features(const MatmulConfig& c, const TileWork& w, const 
   const int cluster_blocks = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
   const double waves =
       tiles * splits / (cluster_blocks * count_concurrent_clusters(cluster_blocks, device.multiprocessors));
-  const double requested_bytes = tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
+  const double requested_bytes =
+      tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * w.operand_bytes;
   const auto number = [](auto x) { return static_cast<double>(x); };
   const std::array<double, plan_feature_count> all{
       base::log(form_s),
