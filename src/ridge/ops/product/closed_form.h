@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ridge/base/operand_type.h"
 #include "ridge/ops/model.h"
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
@@ -11,6 +12,7 @@
 namespace ridge::ops::cuda {
 
 struct TileWork {  // A product with the operands in the order of the tile (MatmulConfig::swap)
+  int operand_bytes = OperandType<Bf16>::bytes;  // Bytes of an element of A or B
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   double minimum_bytes = 0;                  // Each operand read once and D written once
   double result_bytes = 0;                   // The part of D in `minimum_bytes`
@@ -45,6 +47,7 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
 
 // Work of the kernel for a few rows of D; `alignment` is the alignment of the operands' lines in bytes.
 struct GemvWork {
+  int operand_bytes = OperandType<Bf16>::bytes;
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   int alignment = 128;
 };
