@@ -8,7 +8,7 @@
 #include "ridge/measure/ranks/run.h"
 #include "ridge/run/device_machine.h"
 #include "ridge/run/ranks/chunked_executor.h"
-#include "ridge/run/ranks/small_collective.h"
+#include "ridge/run/ranks/device_redistribute.h"
 #include "ridge/transport/collectives.h"
 #include "ridge/transport/launch_ranks.h"
 

@@ -200,7 +200,8 @@ std::int64_t SmallBufferLayout::bytes() const { return data_bytes(); }
 Status queue_small_collective(const Queue&, const SmallBufferLayout&, const SmallMessage&) {
   return record_work("a small collective");
 }
-Reason interpreter_note() { return {}; }
+Reason generation_unavailable_reason() { return {}; }
+Status launch_generated(const GeneratedKernel&, CUstream_st*) { return record_work("a generated kernel"); }
 Status launch_read(const StreamedBuffers&, int, CUstream_st*) { return record_work("a kernel that reads"); }
 Status launch_write(const StreamedBuffers&, int, CUstream_st*) { return record_work("a kernel that writes"); }
 Status launch_copy(const StreamedBuffers&, int, CUstream_st*) { return record_work("a kernel that copies"); }

@@ -1,7 +1,6 @@
 // Kernels of src/ridge/ops that record their launch and do nothing (recorded_device.h).
 #include "recorded_device.h"
 #include "ridge/ops/attention/cuda.h"
-#include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
 #include "ridge/ops/gated/input_gradient.h"
@@ -34,11 +33,9 @@ Status launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) {
   return record_work("gradients of an input");
 }
 std::optional<KernelResources> kernel_resources(int, DType) { return std::nullopt; }
-Reason unsupported_reason(const ChainProgram&) { return {}; }
 Reason unsupported_reason(const RowProblem&) { return {}; }
 Reason unsupported_reason(const RowProgram&) { return {}; }
 Reason unsupported_reason(const ReduceProblem&) { return {}; }
-Status run_chain_program(const ChainProgram&, std::span<void* const>, CUstream_st*) { return record_work("a chain"); }
 std::size_t workspace_bytes(const RowProblem&) { return 0; }
 Status launch_row_kernel(const RowProblem&, const RowData&, const device::DeviceWorkspace&, CUstream_st*) {
   return record_work("a row kernel");
