@@ -200,17 +200,40 @@ Result<Report> explain(const BareWork& work) {
   return Report{"explain", title, std::move(explanation), std::nullopt, today_utc()};
 }
 
+namespace {
+
+// Returns "no bf16 peak on record" for a product of the program whose dtype the machine lacks, or "".
+std::string missing_peak(const ResolvedRequest& resolved) {
+  for (const Work& work : count_work(resolved.program))
+    if (work.contraction && work.math != DType::f32 && !resolved.machine.contraction_peak(work.math))
+      return fmt::format("no {} peak on record", dtype_name(work.math));
+  return {};
+}
+
+}  // namespace
+
 Result<std::vector<Report>> explain_on(const Request& request, const std::vector<MachineChoice>& machines) {
   RIDGE_TRY(program, load_request_program(request));
   std::vector<Report> out;
+  std::optional<Error> first_error;
   for (const MachineChoice& machine : machines) {
     Request request_on_machine = request;
     request_on_machine.on = machine;
     RIDGE_TRY(resolved, resolve_on_machine(program, request_on_machine));
-    RIDGE_TRY(report, make_full_report(resolved, request.dims, request_on_machine));
-    out.push_back(std::move(report));
+    auto report = make_full_report(resolved, request.dims, request_on_machine);
+    if (report) {
+      out.push_back(*std::move(report));
+      continue;
+    }
+    Report without_times{"explain", resolved.title, {}, {}, {}};
+    without_times.explanation.machine = resolved.machine;
+    without_times.unavailable = missing_peak(resolved);
+    if (without_times.unavailable.empty()) return report.error();
+    if (!first_error) first_error = report.error();
+    out.push_back(std::move(without_times));
   }
-  return out;
+  const bool any = std::any_of(out.begin(), out.end(), [](const Report& r) { return r.unavailable.empty(); });
+  return any || !first_error ? Result<std::vector<Report>>(std::move(out)) : *first_error;
 }
 
 Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows) {

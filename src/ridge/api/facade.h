@@ -41,7 +41,8 @@ struct AnsweredRequest {
 Result<Page> make_page(std::vector<AnsweredRequest> requests);
 // Returns a page about a sweep: reports at the first size of each dimension, and the curves below them.
 Result<Page> make_page(const SweepRequest& request, const Sweep& sweep);
-// Returns one report for each of these machines, which replace the request's.
+// Returns one report for each of these machines, which replace the request's. A machine without the peak of a product
+// has a report without times that says so, unless all lack one.
 Result<std::vector<Report>> explain_on(const Request& request, const std::vector<MachineChoice>& machines);
 // Returns one report for each row of dimension values; these override the request's.
 Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows);

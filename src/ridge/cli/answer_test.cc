@@ -119,12 +119,15 @@ TEST_F(CliTest, PrintsTheBalanceOfTheProgramAndTotalsOfLayers) {
   const std::string program = file("small.ridge", small_layer);
   const ProcessResult one = ridge({"explain", program, "--on", "h100", "B=16"});
   EXPECT_TRUE(holds(one.out, "\nbalance  compute time exceeds memory time for B >= 354\n")) << one.out;
-  EXPECT_TRUE(holds(one.out, ": fits; each dimension alone up to B = 1217119; 117.4 M parameters\n")) << one.out;
+  EXPECT_TRUE(holds(one.out,
+                    ": fits; each dimension alone up to B = 1301360; 117.4 M parameters\n"
+                    "inputs   parameters up, down 234.9 MB; activations x 131.1 kB\n"))
+      << one.out;
   const ProcessResult many = ridge({"explain", program, "--on", "h100", "B=16", "--layers", "1000"});
   EXPECT_TRUE(
       holds(many.out,
-            "\nlayers   1000 of these: at least 71.77 ms (perfect overlap); 234.9 GB of hbm's 80.00 GB: does not "
-            "fit, 154.9 GB too many; needs 3 chips\n"))
+            "\nlayers   1000 of these: at least 71.77 ms (perfect overlap); 234.9 GB of hbm's 85.52 GB: does not "
+            "fit, 149.4 GB too many; needs 3 chips\n"))
       << many.out;
   const Json json = Json::parse(ridge({"explain", program, "--on", "h100", "B=16", "--layers", "1000", "--json"}).out);
   const double kept = 2.0 * 4096 * 14336 * 2;
@@ -144,7 +147,8 @@ TEST_F(CliTest, ExplainsWithoutASize) {
       open.out.starts_with("open.ridge  on h100 (NVIDIA H100 SXM)\ndims  B = ?\n\n"
                            "no times yet: B has no value; -d B=16 sets it\n"
                            "balance  compute time exceeds memory time for B >= 326\n"
-                           "memory   parameters only: 234.9 MB of hbm's 80.00 GB: fits\n"))
+                           "memory   parameters only: 234.9 MB of hbm's 85.52 GB: fits\ninputs   parameters up, down "
+                           "234.9 MB; activations x\n"))
       << open.out;
 }
 

@@ -95,6 +95,7 @@ Result<int> print_ranking(const ExplainArgs& args, const std::vector<std::string
   RIDGE_TRY(answers, answer_on_machines(args.request_args, machines));
   std::vector<Report> reports;
   for (const api::AnsweredRequest& answer : answers) reports.push_back(answer.report);
+  std::erase_if(answers, [](const api::AnsweredRequest& each) { return !each.report.unavailable.empty(); });
   RIDGE_TRY_STATUS(write_page(args.output.html, [&] { return api::make_page(answers); }));
   if (args.output.json) return print_result(render_ranking_json(reports));
   if (args.output.csv || args.output.md)

@@ -36,6 +36,15 @@ TEST(Machine, ReturnsThePeakOfUnitAndDtype) {
   EXPECT_EQ(machine.contraction_peak(DType::f16).error().to_string(),
             "machine 'small' has no matrix peak for f16; expected one of bf16, int8, f32\n"
             "  hint: choose a dtype or a machine that has one, or add f16 under [matrix] in a machine file\n");
+  EXPECT_EQ((*machine.contraction_peak(DType::f32))->unit, ComputeUnit::vector);
+  Machine with_f32 = machine;
+  with_f32.peaks.push_back({ComputeUnit::matrix, DType::f32, make_number(4)});
+  with_f32.peaks.push_back({ComputeUnit::vector, DType::f64, make_number(1)});
+  EXPECT_EQ((*with_f32.contraction_peak(DType::f32))->rate.value, 4);
+  EXPECT_EQ((*with_f32.contraction_peak(DType::f64))->rate.value, 1);
+  EXPECT_EQ(with_f32.pointwise_peak()->rate.value, 2);
+  EXPECT_EQ(with_f32.pointwise_peak(DType::f64)->rate.value, 1);
+  EXPECT_EQ(machine.pointwise_peak(DType::f64), nullptr);
   Machine none;
   none.name = "none";
   EXPECT_EQ(none.contraction_peak(DType::f16).error().message,
@@ -95,7 +104,7 @@ TEST(Machine, TotalsOfAPodAreSumsOverChips) {
   Machine machine = small_machine();
   machine.peaks = {{ComputeUnit::matrix, DType::bf16, make_number(8)}};
   EXPECT_TRUE(list_chip_groups(machine).empty());
-  EXPECT_EQ(total_lanes(machine), std::nullopt);
+  EXPECT_EQ(total_of_cores(machine, "lanes"), std::nullopt);
   machine.numbers = {{"cores", make_number(2)},
                      {"lanes", make_number(64)},
                      {"host_chips", make_number(8)},
@@ -109,7 +118,7 @@ TEST(Machine, TotalsOfAPodAreSumsOverChips) {
   EXPECT_EQ(all[1].cores, 40);
   EXPECT_EQ(all[1].peak->rate.value, 160);
   EXPECT_EQ(all[1].memory->bandwidth->value, 20 * machine.memory[0].bandwidth->value);
-  EXPECT_EQ(total_lanes(machine), 128);
+  EXPECT_EQ(total_of_cores(machine, "lanes"), 128);
   machine.numbers["cores"].origin = Origin::guessed;
   EXPECT_EQ(list_chip_groups(machine)[1].cores, std::nullopt) << "a default is no number of the chip's";
 }

@@ -35,8 +35,9 @@ const Peak* Machine::find_peak(ComputeUnit unit, DType dtype) const {
 }
 
 Result<const Peak*> Machine::contraction_peak(DType dtype) const {
+  for (const ComputeUnit unit : {ComputeUnit::matrix, ComputeUnit::vector})
+    if (const Peak* found = find_peak(unit, dtype)) return found;
   const ComputeUnit unit = dtype == DType::f32 ? ComputeUnit::vector : ComputeUnit::matrix;
-  if (const Peak* found = find_peak(unit, dtype)) return found;
   std::string matrix;
   for (const Peak& p : peaks)
     if (p.unit == ComputeUnit::matrix) matrix += (matrix.empty() ? "" : ", ") + std::string(ridge::dtype_name(p.dtype));

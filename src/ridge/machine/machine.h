@@ -78,11 +78,11 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 
   const Peak* find_peak(ComputeUnit unit, DType dtype) const;  // nullptr if unknown
-  // Returns the peak for products of `dtype`: the matrix unit's, or for f32 the vector unit's (tf32 is a dtype of its
-  // own). The error lists the dtypes that the machine has.
+  // Returns the peak for products of `dtype`: the matrix unit's, or the vector unit's if only that is on record (tf32
+  // is a dtype of its own). The error lists the dtypes that the machine has.
   Result<const Peak*> contraction_peak(DType dtype) const;
-  // Returns the vector unit's f32 peak, used for all other operations, or nullptr if unknown.
-  const Peak* pointwise_peak() const { return find_peak(ComputeUnit::vector, DType::f32); }
+  // Returns the vector unit's peak, f32's for all operations but those in f64, or nullptr if unknown.
+  const Peak* pointwise_peak(DType dtype = DType::f32) const { return find_peak(ComputeUnit::vector, dtype); }
   Result<ByteRate> memory_bandwidth() const;  // bandwidth of the first memory level
 };
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "ridge/base/cores.h"
 #include "ridge/machine/defaults.h"
@@ -34,6 +35,13 @@ class FindMachine : public testing::Test {
   }
   std::string folder;
 };
+
+// Returns 0 if the machine or the peak is unknown.
+double matrix_peak(const std::string& name, DType dtype) {
+  const Result<Machine> machine = find_machine(name);
+  const Peak* const peak = machine ? machine->find_peak(ComputeUnit::matrix, dtype) : nullptr;
+  return peak ? peak->rate.value : 0;
+}
 
 double matrix_ridge(const std::string& name, DType dtype) {
   const Result<Machine> machine = find_machine(name);
@@ -107,6 +115,32 @@ TEST_F(FindMachine, HasPublishedVectorPeaks) {
   EXPECT_EQ(find_machine("l40s")->pointwise_peak()->rate.value, 91.6e12);
   EXPECT_EQ(find_machine("rtx4090")->find_peak(ComputeUnit::matrix, DType::bf16)->rate.value, 165.2e12);
   EXPECT_EQ(find_machine("h100")->pointwise_peak()->rate.value, 66.9e12);
+  EXPECT_EQ(find_machine("h100")->pointwise_peak(DType::f64)->rate.value, 33.5e12);
+  EXPECT_EQ(find_machine("rtx4090")->pointwise_peak(DType::f64), nullptr);
+}
+
+// Peaks with sums in f32, of every card that multiplies 16-bit formats.
+TEST_F(FindMachine, HasPeaksOfSixteenBits) {
+  const std::map<std::string, double> f16{{"l4", 121.16e12},     {"t4", 65.1e12},        {"v100", 125.3e12},
+                                          {"mi100", 184.6e12},   {"mi210", 181.04e12},   {"l40s", 362.05e12},
+                                          {"gb200", 2.5e15},     {"mi325x", 1.3074e15},  {"rtx4090", 165.2e12},
+                                          {"mi250x", 191.49e12}, {"h100_pcie", 756.5e12}};
+  for (const auto& [name, rate] : f16) EXPECT_EQ(matrix_peak(name, DType::f16), rate) << name;
+  const std::map<std::string, double> bf16{{"l4", 121.16e12}, {"mi100", 92.3e12}, {"mi210", 181.04e12}};
+  for (const auto& [name, rate] : bf16) EXPECT_EQ(matrix_peak(name, DType::bf16), rate) << name;
+  EXPECT_EQ(matrix_peak("rtx4090", DType::e4m3), 330.3e12);
+  EXPECT_EQ(matrix_peak("mi210", DType::f32), 45.3e12);
+  EXPECT_EQ(matrix_peak("mi250x", DType::f32), 47.87e12);
+}
+
+// Bytes that the devices report, not the gigabytes that they are sold with.
+TEST_F(FindMachine, HasTheCapacityThatDevicesReport) {
+  const std::map<std::string, double> mebibytes{{"h100", 81559},  {"a100_80", 81920}, {"a100_40", 40960},
+                                                {"t4", 15360},    {"l4", 23034},      {"l40s", 46068},
+                                                {"h200", 143771}, {"b200", 183359},   {"rtx4090", 24564}};
+  for (const auto& [name, size] : mebibytes)
+    EXPECT_EQ(find_machine(name)->memory.front().capacity->value, size * (1 << 20)) << name;
+  EXPECT_EQ(find_machine("mi250x")->memory.front().capacity->value, 67092480.0 * 1024);
 }
 
 TEST_F(FindMachine, HasTheTopologyOfLinks) {

@@ -41,10 +41,10 @@ std::vector<ChipGroup> list_chip_groups(const Machine& machine) {
   return out;
 }
 
-std::optional<std::int64_t> total_lanes(const Machine& machine) {
-  const auto cores = count_of(machine, "cores"), lanes = count_of(machine, "lanes");
-  if (!cores || !lanes) return std::nullopt;
-  return *cores * *lanes;
+std::optional<double> total_of_cores(const Machine& machine, const std::string& key) {
+  const auto cores = count_of(machine, "cores"), each = count_of(machine, key);
+  if (!cores || !each) return std::nullopt;
+  return static_cast<double>(*cores) * static_cast<double>(*each);
 }
 
 }  // namespace ridge

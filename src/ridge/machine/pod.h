@@ -21,7 +21,8 @@ struct ChipGroup {
 // Returns a host and a pod, if the machine file gives their number of chips.
 std::vector<ChipGroup> list_chip_groups(const Machine& machine);
 
-// Returns the f32 operations that all cores issue per cycle, or nullopt if cores or lanes are unknown.
-std::optional<std::int64_t> total_lanes(const Machine& machine);
+// Returns the number of all cores together: lanes, or bytes of registers. nullopt if it or the number of cores is
+// unknown or guessed.
+std::optional<double> total_of_cores(const Machine& machine, const std::string& key);
 
 }  // namespace ridge

@@ -73,10 +73,6 @@ Status check_routine_dtypes(const Program& program, const Expression& p) {
     if (!index && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
   const Tensor& result = program.tensors[p.result];
-  if (word == RoutineKind::scatter && result.replaced >= 0)
-    return input_error(fmt::format("cannot run '{}': expected a scatter into a new tensor, found one that adds to '{}'",
-                                   result.name, program.tensors[result.replaced].name),
-                       "`ridge explain` counts it; to run, scatter into a new tensor and add that");
   if (word == RoutineKind::topk && result.dtype != DType::int32 && result.dtype != DType::int8)
     return dtype_error(result, "int32 or int8");
   if (word != RoutineKind::topk && word != RoutineKind::quantize && !is_float(result.dtype))
@@ -215,7 +211,21 @@ std::vector<float> index_values(const PlanBuffer& buffer) {
   return out;
 }
 
+Status check_no_added_rows(const Program& program) {
+  for (const Statement& statement : program.statements) {
+    const Routine* const routine = routine_of(statement);
+    const Tensor& result = program.tensors[statement.result()];
+    if (routine && routine->kind == RoutineKind::scatter && result.replaced >= 0)
+      return input_error(
+          fmt::format("cannot run '{}': expected a scatter into a new tensor, found one that adds rows to '{}'",
+                      result.name, program.tensors[result.replaced].name),
+          "`ridge explain` counts it; to run, scatter into a new tensor and add that");
+  }
+  return Done{};
+}
+
 Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseOptions& options) {
+  RIDGE_TRY_STATUS(check_no_added_rows(program));
   RIDGE_TRY_STATUS(check_bound_dims(program, dims));
   RIDGE_TRY_STATUS(require_unsharded(program, "run"));
   RIDGE_TRY_STATUS(check_index_range(program, dims));

@@ -63,6 +63,8 @@ std::vector<float> index_values(const PlanBuffer& buffer);
 // Returns the plan of a program. Errors: a dimension without a value, a dtype that the kernels do not compute in, a
 // size above 2^63.
 Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseOptions& options = {});
+// Errors: a scatter that adds rows to an input, which no kernel does.
+Status check_no_added_rows(const Program& program);
 
 // Chooses on a device whether two products of one operand share a kernel with the gate that reads both. No rule decides
 // whether that is faster: both plans are made, and the one with the shorter predicted time is used.

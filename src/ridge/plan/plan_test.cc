@@ -148,6 +148,17 @@ TEST(Plan, RejectsUnsupportedPrograms) {
   EXPECT_NE(error("f32[N, M] * f32[M] -> f32[N]", {{"N", 4000000000}, {"M", 4000000000}}), "");
 }
 
+// A result in place is computed as a new tensor; no kernel adds rows to an input.
+TEST(Plan, RejectsRowsAddedInPlace) {
+  EXPECT_EQ(planned("m: f32[P]\nm2: f32[P] replaces m = m + 1", {{"P", 4}}).steps.size(), 1u);
+  const auto program = parse("c: f32[T, E]  x: f32[N, E]  i: int32[N]\ny: f32[T, E] replaces c = scatter(x, i over T)");
+  const auto plan = make_plan(*program, {{"T", 4}, {"E", 4}, {"N", 2}});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().to_string(),
+            "cannot run 'y': expected a scatter into a new tensor, found one that adds rows to 'c'\n"
+            "  hint: `ridge explain` counts it; to run, scatter into a new tensor and add that\n");
+}
+
 TEST(Shape, KeepsEveryAxisAndNamesLiteralsByTheirExtent) {
   const Program program = *parse("x: f32[1, A, 3]\ny[1, A, 3] = cos(x)");
   const Shape found = *make_shape(program.tensors[0], {{"A", 5}});

@@ -86,6 +86,7 @@ class InputClassifier {
     SizedStatement out{.operands = statement_operands(statement), .result = statement.result()};
     const Routine* const routine = routine_of(statement);
     if (const auto* expression = std::get_if<Expression>(&statement.op); expression && !routine) {
+      out.operands = distinct_operands(statement);
       for (const Node& node : expression->nodes)
         if (node.kind == Node::Kind::along_dims)
           for (const Axis& axis : node.over) out.not_kept.insert(axis.dim);
@@ -108,6 +109,7 @@ class InputClassifier {
     if (routine && routine->kind == RoutineKind::scatter) return StatementForm::gradient;
     if (routine) return StatementForm::product;
     const bool left = has_free_size(s, 0), right = has_free_size(s, 1);
+    if (!left && !right) return StatementForm::pointwise;  // A sum of all elements: x * y -> f32[1]
     if (left != right) return StatementForm::vector;
     return sums_leading(s, 0) && sums_leading(s, 1) ? StatementForm::gradient : StatementForm::product;
   }
@@ -173,33 +175,46 @@ class InputClassifier {
     return out;
   }
 
-  // A dimension that may be the batch: it reaches an output.
+  // A dimension that may be the batch: it reaches an output or a reduction.
   struct Candidate {
     std::string name;
     int products = 0;
-    std::size_t position = 0;  // Position in the output
+    std::size_t position = 0;  // Position in the tensor that it reaches
     SizeNames group = {};      // Candidates that it shares inputs with, directly or by others
   };
 
   std::vector<Candidate> find_candidates() const {
     const auto passages = follow_passages();
     std::vector<Candidate> out;
-    for (std::size_t t = 0; t < sizes_.size(); ++t) {
-      if (tensor(static_cast<int>(t)).role != TensorRole::output) continue;
-      const std::vector<Axis>& axes = tensor(static_cast<int>(t)).axes;
-      for (std::size_t a = 0; a < axes.size(); ++a) {
-        const std::string name = axes[a].is_named() ? axes[a].dim : std::to_string(axes[a].literal);
-        const auto found = passages[t].find(name);
-        if (found == passages[t].end() || found->second.statements == 0 || is_excluded(name)) continue;
-        const auto known = std::find_if(out.begin(), out.end(), [&](const Candidate& c) { return c.name == name; });
-        if (known == out.end()) {
-          out.push_back({name, found->second.products, a});
-        } else if (found->second.products > known->products) {
-          *known = {name, found->second.products, a};
-        }
+    for (std::size_t t = 0; t < sizes_.size(); ++t)
+      if (tensor(static_cast<int>(t)).role == TensorRole::output)
+        add_candidates(static_cast<int>(t), sizes_[t], passages[t], out);
+    for (const SizedStatement& s : statements_) {
+      if (s.form != StatementForm::pointwise) continue;
+      for (const int operand : s.operands) {
+        SizeNames reduced;
+        for (const std::string& name : sizes_[operand])
+          if (!sizes_[s.result].contains(name)) reduced.insert(name);
+        add_candidates(operand, reduced, passages[operand], out);
       }
     }
     return out;
+  }
+
+  void add_candidates(int t, const SizeNames& names, const std::map<std::string, Passage>& passages,
+                      std::vector<Candidate>& out) const {
+    const std::vector<Axis>& axes = tensor(t).axes;
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      const std::string name = axes[a].is_named() ? axes[a].dim : std::to_string(axes[a].literal);
+      const auto found = passages.find(name);
+      if (!names.contains(name) || found == passages.end() || found->second.statements == 0 || is_excluded(name))
+        continue;
+      const auto known = std::find_if(out.begin(), out.end(), [&](const Candidate& c) { return c.name == name; });
+      if (known == out.end())
+        out.push_back({name, found->second.products, a});
+      else if (found->second.products > known->products)
+        *known = {name, found->second.products, a};
+    }
   }
 
   // True for a dimension that a product sums, that a declared parameter has, or that declared activations lack.
@@ -274,24 +289,25 @@ class InputClassifier {
 
   // --- caches
 
-  // Returns the dimension along which the expression that computes a tensor takes a softmax, or "".
-  std::string softmax_dim(int tensor_index) const {
-    const int writer = uses_.writer(tensor_index);
-    if (writer < 0) return {};
-    if (const auto* expression = std::get_if<Expression>(&program_.statements[writer].op))
-      for (const Node& node : expression->nodes)
-        if (node.kind == Node::Kind::along_dims && node.function == Function::softmax) return node.over.front().dim;
-    return {};
+  // Finds the dimension along which the expression that computes a tensor takes a softmax, "" if it takes none.
+  void find_softmax_dims() {
+    softmax_dims_.resize(sizes_.size());
+    for (const Statement& statement : program_.statements)
+      if (const auto* expression = std::get_if<Expression>(&statement.op))
+        for (const Node& node : expression->nodes)
+          if (node.kind == Node::Kind::along_dims && node.function == Function::softmax)
+            softmax_dims_[expression->result] = node.over.front().dim;
   }
 
   // Adds the dimension of cached tokens: T in o[S, E] = p[S, T] * v[T, E] with p = softmax(s over T), because v has no
   // batch dimension. A router's o[B, D] = p[B, E] * z[B, E, D] reads z, which has B, so its experts stay parameters.
   void find_caches() {
+    find_softmax_dims();
     SizeNames token_dims;
     for (const SizedStatement& s : statements_) {
       if (s.operands.size() != 2 || s.form == StatementForm::pointwise) continue;
       for (const int i : {0, 1}) {
-        const std::string dim = softmax_dim(s.operands[i]);
+        const std::string dim = softmax_dims_[s.operands[i]];
         const int values = s.operands[1 - i];
         if (dim.empty() || !s.summed.contains(dim) || !sizes_[values].contains(dim)) continue;
         if (!intersect(sizes_[values], batch_)) batch_.insert(dim);
@@ -305,7 +321,7 @@ class InputClassifier {
           if (token_dims.contains(dim) && is_free(s, i, dim)) mark_keys(s, i);
     }
     for (const SizedStatement& s : statements_)
-      if (const std::string dim = softmax_dim(s.result); !dim.empty()) add_batched_keys(s, dim);
+      if (const std::string dim = softmax_dims_[s.result]; !dim.empty()) add_batched_keys(s, dim);
   }
 
   // Marks the keys of a product of scores. k[T, H, E] = c[T, D] * wk[D, H, E] has T as well, but wk is a parameter.
@@ -377,6 +393,7 @@ class InputClassifier {
   std::set<int> factors_, first_factors_;  // Factors of products; those that follow from no other product
   SizeNames batch_;
   bool has_batch_ = false;
+  std::vector<std::string> softmax_dims_;  // By tensor
   std::set<int> caches_;
 };
 

@@ -63,6 +63,15 @@ TEST(InputUses, FollowTheBatchThroughALayer) {
             "r:p up:p down:p x:d");
 }
 
+TEST(InputUses, FollowTheBatchToALoss) {
+  EXPECT_EQ(uses("w: bf16[D, C]  x: bf16[N, D]  t: bf16[N, C]\ny[N, C] = x * w\nl: f32[1] = sum(y * t over N, C)"),
+            "w:p x:d t:d");
+  EXPECT_EQ(uses("w: bf16[D, F] v: bf16[F, C]  x: bf16[N, D]\nh[N, F] = x * w\ny[N, C] = h * v\n"
+                 "l: f32[C] = mean(y * y over N)"),
+            "w:p v:p x:d");
+  EXPECT_EQ(uses("x * y: bf16[N], bf16[N] -> f32[1]"), "x:d y:d");
+}
+
 TEST(InputUses, OfConvertedWeightsAndOfExpertsAreFound) {
   EXPECT_EQ(uses("w: int8[D, F]  scale: bf16[F]  x: bf16[N, D]\nv[D, F] = w * scale\ny: bf16[N, F] = x * v"),
             "w:p scale:p x:d");

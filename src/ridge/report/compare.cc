@@ -95,14 +95,15 @@ Cells ranking_table(const std::vector<Report>& reports) {
     cells.push_back({e.machine.name, limiter_text(e.total), unit_or_dash(e.total.time_lower_s, "s"),
                      unit_or_dash(e.total.time_upper_s, "s"),
                      ratio_text(e.total.time_lower_s, order.front()->explanation.total.time_lower_s),
-                     e.fused ? unit_or_dash(e.fused->time_lower_s, "s") : "-", largest_op_text(*report)});
+                     e.fused ? unit_or_dash(e.fused->time_lower_s, "s") : "-",
+                     report->unavailable.empty() ? largest_op_text(*report) : report->unavailable});
   }
   return cells;
 }
 
 std::string render_ranking_text(const std::vector<Report>& reports, const TextStyle& style) {
   const TextStyler styled(style);
-  const Report& first = reports.front();
+  const Report& first = *sort_fastest_first(reports).front();
   std::string out = styled.bold(fmt::format("{}  on {} machines", first.title, reports.size())) + "\n";
   if (const std::string dims = dims_text(first.explanation); !dims.empty()) out += "dims" + dims + "\n";
   out +=
@@ -115,7 +116,14 @@ std::string render_ranking_text(const std::vector<Report>& reports, const TextSt
 
 std::string render_ranking_json(const std::vector<Report>& reports) {
   Json out{{"schema", "ridge.ranking/1"}, {"machines", Json::array()}};
-  for (const Report& report : reports) out["machines"].push_back(Json::parse(render_json(report)));
+  Json unavailable = Json::array();
+  for (const Report& report : reports) {
+    if (report.unavailable.empty())
+      out["machines"].push_back(Json::parse(render_json(report)));
+    else
+      unavailable.push_back({{"machine", report.explanation.machine.name}, {"reason", report.unavailable}});
+  }
+  if (!unavailable.empty()) out["unavailable"] = std::move(unavailable);
   return out.dump(2) + "\n";
 }
 

@@ -10,11 +10,15 @@
 namespace ridge {
 namespace {
 
+// Whether a row has the note of its number.
+enum class Notes { hidden, shown };
+
 std::vector<std::string> source_row(const std::string& what, double value, std::string_view unit,
-                                    const SourcedValue& from) {
+                                    const SourcedValue& from, Notes notes = Notes::shown) {
   std::string source = std::string(origin_name(from.origin));
   if (!from.source.empty()) source += ": " + from.source;
   if (!from.read_on.empty()) source += ", " + from.read_on;
+  if (notes == Notes::shown && !from.note.empty()) source += fmt::format(" ({})", from.note);
   return {what, format_with_prefix(value, unit), source};
 }
 
@@ -22,7 +26,7 @@ void add_peaks(TextRows& rows, const std::vector<const Peak*>& peaks, bool all) 
   for (const Peak* peak : peaks) {
     const char* unit = dtype_info(peak->dtype).is_integer ? "OP/s" : "FLOP/s";
     rows.push_back(source_row(fmt::format("{} {}", unit_name(peak->unit), dtype_name(peak->dtype)), peak->rate.value,
-                              unit, peak->rate));
+                              unit, peak->rate, all ? Notes::shown : Notes::hidden));
     if (all && peak->sustained)
       rows.push_back(source_row("  sustained", peak->sustained->value, unit, *peak->sustained));
   }
@@ -56,6 +60,19 @@ std::vector<std::string> chips_row(const ChipGroup& chips) {
           fmt::format("{}", fmt::join(parts, "; "))};
 }
 
+// Adds what all cores and all links of a chip have together.
+void add_totals(TextRows& rows, const Machine& machine) {
+  if (const auto lanes = total_of_cores(machine, "lanes"))
+    rows.push_back({"lanes of all cores", group_digits(static_cast<long long>(*lanes)), ""});
+  for (const auto& [key, name] : {std::pair{"scratch_bytes", "scratch"}, std::pair{"register_bytes", "registers"}})
+    if (const auto bytes = total_of_cores(machine, key))
+      rows.push_back({fmt::format("{} of all cores", name), format_with_prefix(*bytes, "B"), ""});
+  for (const Link& link : machine.links)
+    if (link.count && link.count->value > 1)
+      rows.push_back({fmt::format("all {} links, one way", link.name),
+                      format_with_prefix(link.count->value * link.bandwidth.value, "B/s"), ""});
+}
+
 }  // namespace
 
 std::string sources_text(const Explanation& e, const TextStyler& styled, bool all) {
@@ -64,11 +81,11 @@ std::string sources_text(const Explanation& e, const TextStyler& styled, bool al
   add_peaks(rows, peaks, all);
   if (!e.machine.memory.empty() && e.machine.memory.front().bandwidth) {
     const MemoryLevel& level = e.machine.memory.front();
-    rows.push_back(source_row(level.name, level.bandwidth->value, "B/s", *level.bandwidth));
+    rows.push_back(source_row(level.name, level.bandwidth->value, "B/s", *level.bandwidth, Notes::hidden));
   }
   if (e.total.link_rate && !e.machine.links.empty()) {
     const Link& link = e.machine.links.front();
-    rows.push_back(source_row(link.name, link.bandwidth.value, "B/s", link.bandwidth));
+    rows.push_back(source_row(link.name, link.bandwidth.value, "B/s", link.bandwidth, Notes::hidden));
   }
   std::string out = "\n" + styled.format_rows(rows, {false, true, false}, {"name", "value", "source"});
   if (least_certain_origin(e.machine, peaks) == Origin::guessed)
@@ -101,8 +118,7 @@ std::string render_machine_text(const Machine& machine, const TextStyle& style) 
     rows.push_back(source_row(key, number.value, unit, number));
     if (unit == "1") rows.back()[1] = fmt::format("{}", number.value);
   }
-  if (const auto lanes = total_lanes(machine))
-    rows.push_back({"lanes of all cores", group_digits(static_cast<long long>(*lanes)), ""});
+  add_totals(rows, machine);
   for (const ChipGroup& chips : list_chip_groups(machine)) rows.push_back(chips_row(chips));
   return styled.bold(machine.name) + "  " + machine.title + "\n" +
          styled.format_rows(rows, {false, true, false}, {"name", "value", "source"});

@@ -59,6 +59,7 @@ struct Report {
   };
   std::vector<MeasuredOverhead> measured_overheads = {};
   std::string weights_dtype = {};  // dtype in which weights are stored; empty if the program's own
+  std::string unavailable = {};    // why the machine of a ranking has no times: "no bf16 peak on record"
   std::string narrow_dtype = {};   // the same of weights and of the tensors that they multiply
 };
 

@@ -105,7 +105,9 @@ std::string replacement_line(const MemoryUse& memory) {
   for (const MemoryUse::Replacement& each : memory.possible_replacements)
     if (pairs.size() < max_pairs) pairs.push_back(fmt::format("{} for {}", each.result, each.input));
   const std::size_t others = memory.possible_replacements.size() - pairs.size();
-  return fmt::format("in place {}{}: {}; '{} replaces {} = ...' says so\n", fmt::join(pairs, ", "),
+  constexpr std::size_t max_length = 40;
+  return fmt::format("in place {}{}: {}; '{} replaces {} = ...' says so\n",
+                     truncate_text(fmt::format("{}", fmt::join(pairs, ", ")), max_length),
                      others > 0 ? fmt::format(" and {} more", others) : "",
                      memory_use_text(*memory.replaced_peak_bytes, memory), memory.possible_replacements.front().result,
                      memory.possible_replacements.front().input);
@@ -124,19 +126,19 @@ std::string memory_line(const Report& report) {
 
 // Returns the names and bytes of the inputs with a use: "caches keys, values 16.78 MB".
 std::string inputs_of_use(const MemoryUse& memory, InputUse use, std::string_view heading) {
-  constexpr std::size_t max_names = 4;
+  constexpr std::size_t max_names = 4, max_length = 30;
   std::vector<std::string> names;
   double bytes = 0;
   bool is_known = true;
   std::size_t count = 0;
   for (const TensorMemory& tensor : memory.tensors) {
     if (tensor.role != TensorRole::input || tensor.use != use) continue;
-    if (++count <= max_names) names.push_back(truncate_text(tensor.name, 16));
+    if (++count <= max_names) names.push_back(tensor.name);
     is_known = is_known && tensor.device_bytes;
     bytes += tensor.device_bytes.value_or(0);
   }
   if (count == 0) return {};
-  std::string out = fmt::format("{} {}", heading, fmt::join(names, ", "));
+  std::string out = fmt::format("{} {}", heading, truncate_text(fmt::format("{}", fmt::join(names, ", ")), max_length));
   if (count > max_names) out += fmt::format(" and {} more", count - max_names);
   return is_known ? out + " " + format_with_prefix(bytes, "B") : out;
 }

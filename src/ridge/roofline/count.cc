@@ -48,7 +48,7 @@ class WorkCounter {
 
   Work count_statement(const Statement& statement, const ProgramMasks& masks, const StatementMasks& masked) const {
     const Tensor& result = tensor(statement.result());
-    Work work{.name = result.name, .text = statement.text};
+    Work work{.name = result.name, .text = statement.text, .math = pointwise_dtype(statement)};
     std::visit([&](const auto& op) { count_op(op, masks, masked, work); }, statement.op);
     work.bytes_in += rows_added_in_place(statement);
     work.bytes_out = bytes_written(statement);
@@ -97,6 +97,11 @@ class WorkCounter {
   }
 
  private:
+  DType pointwise_dtype(const Statement& statement) const {
+    bool is_double = tensor(statement.result()).dtype == DType::f64;
+    for (const int t : statement_operands(statement)) is_double = is_double || tensor(t).dtype == DType::f64;
+    return is_double ? DType::f64 : DType::f32;
+  }
   DType product_dtype(int left, int right) const {
     return dtype_info(wider_dtype(tensor(left).dtype, tensor(right).dtype)).element;
   }
@@ -392,6 +397,14 @@ void add_external_reads(const Program& program, const std::vector<bool>& member,
 }
 
 }  // namespace
+
+bool reads_results(const Program& program) {
+  return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
+    const std::vector<int> operands = statement_operands(statement);
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](int t) { return program.tensors[t].role != TensorRole::input; });
+  });
+}
 
 MovedTensors list_moved_tensors(const Program& program, const std::vector<int>& statements,
                                 const std::vector<int>& stored, const std::vector<std::vector<int>>& kernels) {

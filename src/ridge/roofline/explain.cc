@@ -27,12 +27,15 @@ struct PeakLookup {
 
 // A machine file may lack the peak of the vector unit. Work without FLOPs needs no peak.
 Result<PeakLookup> find_peak(const Work& work, const Machine& machine) {
-  if (compute_unit_of(work) == ComputeUnit::matrix) {
-    RIDGE_TRY(peak, machine.contraction_peak(work.math));
+  if (work.contraction) {
+    const auto peak = machine.contraction_peak(work.math);
+    if (peak) return PeakLookup{**peak};
+    if (work.math != DType::f32) return peak.error();
+  } else if (const Peak* peak = machine.pointwise_peak(work.math)) {
     return PeakLookup{*peak};
   }
-  if (const Peak* peak = machine.pointwise_peak()) return PeakLookup{*peak};
-  return PeakLookup{std::nullopt, work.flops.is_zero() ? "" : "vector f32 peak of " + machine.name};
+  const std::string missing = fmt::format("vector {} peak of {}", dtype_name(work.math), machine.name);
+  return PeakLookup{std::nullopt, work.flops.is_zero() ? "" : missing};
 }
 
 // Returns the known roofs: compute, memory, network, launch. The first of equal times becomes the limiter.

@@ -89,6 +89,21 @@ TEST(Explain, reports_a_missing_vector_peak_and_gives_bounds_without_it) {
   EXPECT_EQ(explained("f32[B, D] * f32[D, F] -> f32[B, F]", v5e).ops[0].missing, "vector f32 peak of test");
 }
 
+// f64 has a peak of its own; an f32 product runs on the matrix unit if that has f32.
+TEST(Explain, uses_the_peaks_of_f64_and_of_f32_products) {
+  Machine machine = v5e;
+  machine.peaks.push_back({ComputeUnit::vector, DType::f64, testing::make_number(5e11)});
+  machine.peaks.push_back({ComputeUnit::matrix, DType::f32, testing::make_number(7e12)});
+  const auto rate = [&](const char* text) { return explained(text, machine).ops[0].peak->rate.value; };
+  EXPECT_EQ(rate("x: f64[N]\ny: f64[N] = cos(x)"), 5e11);
+  EXPECT_EQ(rate("x: f32[N]\ny: f64[N] = cos(x)"), 5e11);
+  EXPECT_EQ(rate("f64[B] * f64[F] -> f64[B, F]"), 5e11);
+  EXPECT_EQ(rate("f64[B, D] * f64[D, F] -> f64[B, F]"), 5e11);
+  EXPECT_EQ(rate("f32[B, D] * f32[D, F] -> f32[B, F]"), 7e12);
+  EXPECT_EQ(explained("x: f64[N]\nu: f64[N] = exp(x)", v5e).ops[0].missing, "vector f64 peak of test");
+  EXPECT_EQ(explained("x: f32[N]\nu: f32[N] = exp(x)", machine).ops[0].missing, "vector f32 peak of test");
+}
+
 TEST(Explain, needs_no_peak_without_flops) {
   const Explanation e = explained("x: bf16[N]\nu: bf16[N] = x", v5e, {{"N", 1000}});
   EXPECT_EQ(e.ops[0].missing, "");

@@ -149,14 +149,26 @@ std::optional<std::int64_t> find_break_even_repeats(const PointwiseChain& chain,
 
 }  // namespace
 
+// Returns the peak of statements from `first`: the vector unit's in f64 if a tensor is, otherwise in f32.
+static Result<const Peak*> find_chain_peak(const Program& program, std::size_t first, std::size_t length,
+                                           const Machine& machine) {
+  DType dtype = DType::f32;
+  for (std::size_t i = first; i < first + length; ++i) {
+    std::vector<int> tensors = statement_operands(program.statements[i]);
+    tensors.push_back(program.statements[i].result());
+    for (const int t : tensors)
+      if (program.tensors[t].dtype == DType::f64) dtype = DType::f64;
+  }
+  if (const Peak* peak = machine.pointwise_peak(dtype)) return peak;
+  return input_error(
+      fmt::format("machine '{}' has no vector peak for {}", machine.name, dtype_name(dtype)),
+      fmt::format("choose a machine that has one, or add {} under [vector] in a machine file", dtype_name(dtype)));
+}
+
 Result<std::vector<PointwiseChain>> analyze_chains(const Program& program, const Machine& machine,
                                                    const Bindings& given, const FunctionCosts& costs) {
   RIDGE_TRY(dims, program.bind_sizes(given));
   RIDGE_TRY(bandwidth, machine.memory_bandwidth());
-  const Peak* peak = machine.pointwise_peak();
-  if (!peak)
-    return input_error(fmt::format("machine '{}' has no vector peak for f32", machine.name),
-                       "choose a machine that has one, or add f32 under [vector] in a machine file");
   const auto launch = machine.numbers.find("launch_s");
   std::vector<PointwiseChain> all;
   for (std::size_t first = 0; first < program.statements.size();) {
@@ -166,6 +178,7 @@ Result<std::vector<PointwiseChain>> analyze_chains(const Program& program, const
     }
     const std::size_t length = chain_length(program, first);
     const ChainCounts counts = count_chain(program, first, length);
+    RIDGE_TRY(peak, find_chain_peak(program, first, length, machine));
     PointwiseChain chain;
     chain.name = program.tensors[program.statements[first + length - 1].result()].name;
     for (std::size_t i = first; i < first + length; ++i)

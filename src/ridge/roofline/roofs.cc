@@ -42,10 +42,6 @@ Status set_limiters(Prediction& p, std::vector<Roof> roofs, const RooflineContex
   return Done{};
 }
 
-ComputeUnit compute_unit_of(const Work& work) {
-  return work.contraction && work.math != DType::f32 ? ComputeUnit::matrix : ComputeUnit::vector;
-}
-
 double launch_seconds(const Machine& machine) {
   const auto found = machine.numbers.find("launch_s");
   return found == machine.numbers.end() ? 0 : found->second.value;

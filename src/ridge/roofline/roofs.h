@@ -30,9 +30,6 @@ struct RooflineContext {
 // Returns the seconds of a kernel launch, or 0 if not on record.
 double launch_seconds(const Machine& machine);
 
-// Returns the unit that runs the work: f32 products and all other operations run on the vector unit.
-ComputeUnit compute_unit_of(const Work& work);
-
 struct Roof {  // The time, count / rate in s, is rounded to a double
   Limiter name;
   Polynomial count;

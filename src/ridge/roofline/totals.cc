@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "ridge/roofline/sizes/moved_tensors.h"
 #include "ridge/roofline/split.h"
 
 namespace ridge {
@@ -254,15 +255,6 @@ Result<Prediction> predict_kernel(Work work, const std::vector<Prediction>& ops,
       std::max(longest, fused.time_math_s.value_or(0) + *fused.time_memory_s + fused.time_network_s.value_or(0));
   RIDGE_TRY_STATUS(set_limiters(fused, std::move(roofs), context));
   return fused;
-}
-
-// True if a statement reads what another one computes, so that one kernel of both moves fewer bytes.
-bool reads_results(const Program& program) {
-  return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
-    const std::vector<int> operands = statement_operands(statement);
-    return std::any_of(operands.begin(), operands.end(),
-                       [&](int t) { return program.tensors[t].role != TensorRole::input; });
-  });
 }
 
 }  // namespace

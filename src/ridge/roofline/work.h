@@ -37,13 +37,13 @@ struct FunctionCalls {
 };
 
 struct Work {
-  std::string name;                       // Name of the result
-  std::string text = {};                  // Source text of the statement
-  bool contraction = false;               // True for a product with a sum; a product without one is pointwise
-  bool has_along_function = false;        // True if a function runs along a dimension: a sum, a softmax, a norm
-  DType math = DType::f32;                // Widest operand's dtype of a contraction, otherwise f32
-  Polynomial flops = {};                  // FLOPs of unmasked pairs
-  Polynomial flops_without_masks = {};    // FLOPs as if there were no mask; 0 if there is no mask
+  std::string name;                     // Name of the result
+  std::string text = {};                // Source text of the statement
+  bool contraction = false;             // True for a product with a sum; a product without one is pointwise
+  bool has_along_function = false;      // True if a function runs along a dimension: a sum, a softmax, a norm
+  DType math = DType::f32;              // Widest operand's dtype of a contraction; otherwise f64 if a tensor is, or f32
+  Polynomial flops = {};                // FLOPs of unmasked pairs
+  Polynomial flops_without_masks = {};  // FLOPs as if there were no mask; 0 if there is no mask
   std::vector<FunctionCalls> calls = {};  // Of unmasked pairs, one entry for each function
   Polynomial bytes_in = {};               // Bytes, each distinct operand once; int4 may give halves
   Polynomial bytes_out = {};              // Bytes

@@ -6,6 +6,7 @@
 
 #include "ridge/base/contains.h"
 #include "ridge/distributed/partition.h"
+#include "ridge/plan/plan.h"
 #include "ridge/plan/ranks/split_reductions.h"
 
 namespace ridge::ranks {
@@ -400,6 +401,7 @@ Result<RankSchedule> build_rank_schedule(const Program& given, const Bindings& s
                                          const std::vector<int>& stored_tensors) {
   const Program program = remove_unit_mesh_axes(given, device.mesh);
   RIDGE_TRY_STATUS(validate_tensors(program));
+  RIDGE_TRY_STATUS(check_no_added_rows(program));
   auto schedule = ScheduleBuilder(program, sizes, device).build_schedule();
   return schedule ? Result<RankSchedule>(
                         StepMerger(program, *std::move(schedule), device.mesh, stored_tensors).merge_steps())

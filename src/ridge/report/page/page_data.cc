@@ -93,25 +93,21 @@ std::string rate_name(ComputeUnit unit, DType dtype) {
 }
 
 // `required`: without this rate, there is no prediction.
+// `peaks`: the statement runs at the first of these that a machine has.
 Json statement_json(const Work& work, CountTable& counts) {
-  const ComputeUnit unit = compute_unit_of(work);
-  const bool on_matrix = unit == ComputeUnit::matrix;
+  Json peaks = Json::array();
+  if (work.contraction) peaks.push_back(rate_name(ComputeUnit::matrix, work.math));
+  peaks.push_back(rate_name(ComputeUnit::vector, work.math));
   return {{"flops", counts.add(work.flops)},
-          {"peak", rate_name(unit, on_matrix ? work.math : DType::f32)},
-          {"required", on_matrix}};
+          {"peaks", std::move(peaks)},
+          {"required", work.contraction && work.math != DType::f32}};
 }
 
-// Statements that run as one kernel, or all kernels in sequence. `compute` lists the statements of each unit: units run
-// concurrently, statements of one unit in sequence. `bytes` are counts that are moved in sequence.
+// Statements that run as one kernel, or, with `sequence`, all kernels in sequence. `bytes` are counts that are moved in
+// sequence.
 Json row_json(const Formulas& formulas, const std::vector<int>& statements, Json bytes) {
-  Json out{{"statements", statements}, {"bytes", std::move(bytes)}, {"compute", Json::array()}};
+  Json out{{"statements", statements}, {"bytes", std::move(bytes)}};
   bool is_integer = true, has_product = false;
-  for (const ComputeUnit unit : {ComputeUnit::matrix, ComputeUnit::vector}) {
-    std::vector<int> of_unit;
-    for (const int s : statements)
-      if (compute_unit_of(formulas.statements[s]) == unit) of_unit.push_back(s);
-    if (!of_unit.empty()) out["compute"].push_back(of_unit);
-  }
   for (const int s : statements) {
     const Work& work = formulas.statements[s];
     is_integer = is_integer && dtype_info(work.math).is_integer;
@@ -130,7 +126,7 @@ Json total_json(const Formulas& formulas, CountTable& counts) {
     bytes.push_back(counts.add(kernel.bytes));
   }
   Json out = row_json(formulas, statements, std::move(bytes));
-  out["compute"] = Json::array({statements});
+  out["sequence"] = true;
   return out;
 }
 

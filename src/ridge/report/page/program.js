@@ -82,21 +82,28 @@ function makeRoof(name, parts, fields = {}) {
   return {name, parts, ...fields, seconds: parts.flatMap(([terms, rate]) => divideByRate(terms, rate))};
 }
 
+// Returns the first of these peaks that the machine has, or the last.
+function findPeakName(machine, peaks) {
+  return peaks.find((name) => machine.peaks[name] !== undefined) ?? peaks[peaks.length - 1];
+}
+
 // Returns a row with the counts and rates of its roofs on a machine.
 function prepareRow(context, row, launches) {
   const {program, machine, link, bandwidth, launch} = context, count = (i) => program.counts[i];
   const statements = row.statements.map((s) => {
-    const {flops, peak} = program.statements[s], rate = machine.peaks[peak], load = program.math?.[machine.name]?.[s];
-    return {flops: count(flops), load: count(load ?? flops), name: peak, rate, known: rate !== undefined || count(flops).length === 0};
+    const {flops, peaks} = program.statements[s], name = findPeakName(machine, peaks), rate = machine.peaks[name];
+    const load = program.math?.[machine.name]?.[s];
+    return {flops: count(flops), load: count(load ?? flops), name, rate, known: rate !== undefined || count(flops).length === 0};
   });
+  // The units of a kernel run concurrently, statements of one unit in sequence.
   const makeCompute = (unit) => {
-    const members = unit.map((s) => row.statements.indexOf(s)).filter((i) => statements[i].rate);
+    const members = statements.map((s, i) => i).filter((i) => statements[i].rate && statements[i].name.startsWith(unit));
     return makeRoof('compute', members.map((i) => [statements[i].load, statements[i].rate]), {members});
   };
   const sending = link ? row.statements.filter((s) => link.load[s] !== null) : [], launchSeconds = sumOf(Array(launches).fill(launch));
   return {
     ...row, statements, bytes: row.bytes.map(count), sent: sending.map((s) => count(link.sent[s])), launchSeconds,
-    compute: row.compute.map(makeCompute).filter((roof) => roof.parts.length > 0),
+    compute: (row.sequence ? [''] : ['matrix', 'vector']).map(makeCompute).filter((roof) => roof.parts.length > 0),
     memory: makeRoof('memory', row.bytes.map((i) => [count(i), bandwidth])),
     network: sending.length > 0 ? makeRoof('network', sending.map((s) => [count(link.load[s]), link.rate])) : null,
     overhead: launch > 0 ? makeRoof('overhead', [[toTerms([1, [1]]), 1 / launchSeconds]], {time: launchSeconds}) : null,
@@ -108,8 +115,8 @@ function prepareRow(context, row, launches) {
 function makeContext(program, machine) {
   const [level, bandwidth, capacity] = machine.memory[0] ?? ['', null, null];
   const context = {program, machine, link: program.links?.[machine.name], level, bandwidth, capacity, launch: machine.launch ?? 0, missing: ''};
-  const lacking = program.statements.find((s) => s.required && !machine.peaks[s.peak]);
-  if (lacking) context.missing = `a ${lacking.peak.split(' ')[1]} peak of ${machine.name}`;
+  const lacking = program.statements.find((s) => s.required && !machine.peaks[findPeakName(machine, s.peaks)]);
+  if (lacking) context.missing = `a ${lacking.peaks[0].split(' ')[1]} peak of ${machine.name}`;
   if (!bandwidth) context.missing = `a bandwidth of ${machine.name}`;
   if (program.links && !context.link) context.missing = `a link of ${machine.name}`;
   if (context.missing) return context;

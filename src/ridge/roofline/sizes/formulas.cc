@@ -49,13 +49,12 @@ void add_masks(const Program& program, Formulas& out) {
   }
 }
 
-// Adds one kernel per statement, and one for all of them if that keeps an intermediate out of memory.
+// Adds one kernel per statement, and one for all of them if that moves fewer bytes.
 void add_kernels(const Program& program, const Bindings& mesh, Formulas& out) {
   std::vector<int> all(program.statements.size());
   std::iota(all.begin(), all.end(), 0);
   for (const int s : all) out.kernels.push_back({{s}, out.statements[s].bytes()});
-  const auto is_intermediate = [](const Tensor& t) { return t.role == TensorRole::intermediate; };
-  if (std::none_of(program.tensors.begin(), program.tensors.end(), is_intermediate)) return;
+  if (!reads_results(program)) return;
   const MovedTensors moved = list_moved_tensors(program, all);
   out.fused = KernelFormula{all, {}};
   for (const auto* tensors : {&moved.read, &moved.written})
@@ -91,10 +90,13 @@ Result<Formulas> make_formulas(const Program& program, const Bindings& given,
   for (const DimShard& shard : list_shards(device_program, mesh))
     out.sizes.push_back({.name = shard.name, .shard = shard});
   const std::vector<LiveRange> live_ranges = find_live_ranges(device_program);
-  for (std::size_t t = 0; t < live_ranges.size(); ++t)
-    out.tensors.push_back({device_program.tensors[t].name,
-                           stored_bytes_with_shard_symbols(device_program, device_program.tensors[t], mesh),
+  for (std::size_t t = 0; t < live_ranges.size(); ++t) {
+    const Tensor& tensor = device_program.tensors[t];
+    const bool in_place = tensor.replaced >= 0;
+    out.tensors.push_back({tensor.name,
+                           in_place ? Polynomial() : stored_bytes_with_shard_symbols(device_program, tensor, mesh),
                            live_ranges[t].begin, live_ranges[t].end});
+  }
   add_kernels(device_program, mesh, out);
   return out;
 }

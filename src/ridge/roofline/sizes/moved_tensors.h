@@ -12,6 +12,9 @@ namespace ridge {
 // Returns bytes in which the symbol of the largest shard replaces every split size: 2*B*ceil(D/4).
 Polynomial stored_bytes_with_shard_symbols(const Program& program, const Tensor& tensor, const Bindings& mesh);
 
+// True if a statement reads what another one computes, so that one kernel of both moves fewer bytes.
+bool reads_results(const Program& program);
+
 // Tensors, in the program's order, that statements as one kernel read from memory and write to it. `stored` lists
 // results that must be written in any case.
 struct MovedTensors {
