@@ -264,6 +264,7 @@ Status predict_all(Explanation& out, const Program& program, const std::vector<W
 
 Polynomial compute_math_load(const Work& work, const Machine& machine) {
   Polynomial out = work.flops;
+  if (work.math == DType::f64) return out;  // costs are those of f32
   for (const FunctionCalls& calls : work.calls)
     out += calls.count * Rational(static_cast<std::int64_t>(function_cost(machine, calls.function).value) - 1);
   return out;

@@ -123,10 +123,12 @@ Result<double> divide_by_elements(const Polynomial& count, const Polynomial& ele
 }
 
 ChainFunction find_function_cost(const std::string& name, std::int64_t applications, const Machine& machine,
-                                 const FunctionCosts& costs) {
+                                 DType dtype, const FunctionCosts& costs) {
   if (const auto given = costs.find(name); given != costs.end()) return {name, applications, given->second, "--cost"};
   const auto info = std::ranges::find(function_table, name, &FunctionInfo::name);
-  if (info == function_table.end() || !info->has_cost) return {name, applications, 1, "counted as 1"};
+  const bool is_known =
+      info != function_table.end() && info->has_cost && dtype != DType::f64;  // costs are those of f32
+  if (!is_known) return {name, applications, 1, "counted as 1"};
   const SourcedValue known = function_cost(machine, info->function);
   return {name, applications, known.value, known.source};
 }
@@ -184,7 +186,7 @@ Result<std::vector<PointwiseChain>> analyze_chains(const Program& program, const
     for (std::size_t i = first; i < first + length; ++i)
       chain.text += (i == first ? "" : "; ") + program.statements[i].text;
     for (const std::string& name : counts.order) {
-      chain.functions.push_back(find_function_cost(name, counts.functions.at(name).first, machine, costs));
+      chain.functions.push_back(find_function_cost(name, counts.functions.at(name).first, machine, peak->dtype, costs));
       chain.flops += static_cast<double>(chain.functions.back().applications) * chain.functions.back().cost;
       chain.kernels += chain.functions.back().applications;
     }

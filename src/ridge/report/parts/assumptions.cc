@@ -156,7 +156,8 @@ std::vector<std::pair<Function, SourcedValue>> used_function_costs(const Explana
   std::vector<std::pair<Function, SourcedValue>> out;
   for (const Prediction& p : e.ops)
     for (const FunctionCalls& calls : p.work.calls)
-      if (std::ranges::find(out, calls.function, [](const auto& known) { return known.first; }) == out.end())
+      if (p.work.math != DType::f64 &&
+          std::ranges::find(out, calls.function, [](const auto& known) { return known.first; }) == out.end())
         out.emplace_back(calls.function, function_cost(e.machine, calls.function));
   return out;
 }
