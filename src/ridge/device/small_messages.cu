@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "ridge/base/dtype_set.h"
 #include "ridge/device/cuda_status.h"
 
 namespace ridge::device {
@@ -33,6 +34,9 @@ __device__ float to_wide(float x) { return x; }
 __device__ float to_wide(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ float to_wide(__half x) { return __half2float(x); }
 __device__ std::int32_t to_wide(std::int32_t x) { return x; }
+template <class T> struct DeviceElement { using type = T; };
+template <> struct DeviceElement<Bf16> { using type = __nv_bfloat16; };
+template <> struct DeviceElement<F16> { using type = __half; };
 template <class T, class SumType> __device__ T to_narrow(SumType x) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
     return __float2bfloat16_rn(x);
@@ -122,14 +126,10 @@ Status queue_small_collective(const Queue& queue, const SmallBufferLayout& buffe
   call.vectors_per_block = (call.vectors + blocks - 1) / blocks;
   if (!message.is_sum)
     exchange_kernel<float, false><<<blocks, threads, 0, queue.stream()>>>(call);
-  else if (message.dtype == DType::f32)
-    exchange_kernel<float, true><<<blocks, threads, 0, queue.stream()>>>(call);
-  else if (message.dtype == DType::bf16)
-    exchange_kernel<__nv_bfloat16, true><<<blocks, threads, 0, queue.stream()>>>(call);
-  else if (message.dtype == DType::f16)
-    exchange_kernel<__half, true><<<blocks, threads, 0, queue.stream()>>>(call);
-  else
-    exchange_kernel<std::int32_t, true><<<blocks, threads, 0, queue.stream()>>>(call);
+  else if (!ReducedDTypes::dispatch(message.dtype, [&]<class T>() {
+             exchange_kernel<typename DeviceElement<T>::type, true><<<blocks, threads, 0, queue.stream()>>>(call);
+           }))
+    return dtype_error<ReducedDTypes>("a sum over ranks", message.dtype);
   return to_status(cudaGetLastError(), "a small message");
 }
 

@@ -7,13 +7,14 @@
 #include <numeric>
 
 #include "ridge/base/contains.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/routine.h"
 
 namespace ridge {
 namespace {
 
-constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+constexpr bool is_float(DType dtype) { return StoredFloats::contains(dtype); }
 
 Error dtype_error(const Tensor& tensor, std::string_view expected) {
   return input_error(fmt::format("cannot run '{}' as {}: expected {}, found {}", tensor.name, dtype_name(tensor.dtype),

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "ridge/base/dtype_set.h"
+
 namespace ridge {
 namespace {
 
@@ -78,11 +80,12 @@ Status DeviceSteps::fill_normal() {
   for (std::size_t i = 0; i < plan().buffers.size(); ++i) {
     const PlanBuffer& buffer = plan().buffers[i];
     if (buffer.holds_indices || memory_[i].bytes() < buffer.size_bytes()) continue;  // not allocated: another kernel's
-    // Integers are lengths: 1 in every byte gives at least 2^24, which means the full length.
-    const bool is_integer = buffer.dtype == DType::int32;
+    // Other buffers have lengths, or no kernel reads them. 1 in every byte of an integer is at least 2^24, which means
+    // the full length.
     const Status done =
-        is_integer ? queue_.set_bytes(addresses_[i], 1, buffer.size_bytes())
-                   : queue_.fill_normal(addresses_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i));
+        StoredFloats::contains(buffer.dtype)
+            ? queue_.fill_normal(addresses_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i))
+            : queue_.set_bytes(addresses_[i], 1, buffer.size_bytes());
     if (!done) return done;
   }
   return Done{};

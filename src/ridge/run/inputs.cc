@@ -81,15 +81,13 @@ class InputFiller {
       return Done{};
     }
     const DType dtype = array_at(i).dtype;
-    const bool has_normal = dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 ||
-                            dtype == DType::int8 || is_block_scaled(dtype);
     if (const std::int64_t max_length = max_length_for(i); dtype == DType::int32 && max_length > 0) {
       fill_indices(array_at(i), request_.seed, i, max_length);
       for (std::int64_t at = 0; at < array_at(i).elements; ++at)
         ++reinterpret_cast<std::int32_t*>(array_at(i).data)[at];
       return Done{};
     }
-    if (!has_normal) {  // no kernel reads an input of this dtype
+    if (!can_fill_normal(dtype)) {  // no kernel reads an input of this dtype
       poison_array(array_at(i), request_.threads);
       return Done{};
     }

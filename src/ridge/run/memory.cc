@@ -12,8 +12,8 @@
 #include "ridge/base/block_scale.h"
 #include "ridge/base/check.h"
 #include "ridge/base/cores.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/base/file.h"
-#include "ridge/base/float16.h"
 #include "ridge/run/parallel_for.h"
 
 namespace ridge {
@@ -139,17 +139,18 @@ static void fill_blocks(const Array& array, std::uint64_t key, int threads, doub
   });
 }
 
+bool can_fill_normal(DType dtype) {
+  return StoredFloats::contains(dtype) || dtype == DType::int8 || is_block_scaled(dtype);
+}
+
 void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads, double deviation) {
   const std::uint64_t key = mix_bits(mix_bits(seed) + static_cast<std::uint64_t>(tensor));
   const auto scale = static_cast<float>(deviation);
-  switch (array.dtype) {
-    case DType::f32: return fill_from_quantiles<float>(array, key, threads, [&](float x) { return scale * x; });
-    case DType::bf16:
-      return fill_from_quantiles<Bf16>(array, key, threads, [&](float x) { return to_bf16(scale * x); });
-    case DType::f16: return fill_from_quantiles<F16>(array, key, threads, [&](float x) { return to_f16(scale * x); });
-    case DType::int8: return fill_from_quantiles<std::int8_t>(array, key, threads, [](float x) { return to_int8(x); });
-    default: break;
-  }
+  if (array.dtype == DType::int8) return fill_from_quantiles<std::int8_t>(array, key, threads, to_int8);
+  const bool is_filled = StoredFloats::dispatch(array.dtype, [&]<class T>() {
+    fill_from_quantiles<T>(array, key, threads, [&](float x) { return round_to<T>(scale * x); });
+  });
+  if (is_filled) return;
   RIDGE_CHECK(is_block_scaled(array.dtype), "plan() rejects other dtypes");
   fill_blocks(array, key, threads, deviation);
 }
@@ -176,14 +177,9 @@ void poison_array(const Array& array, int threads) {
 }
 
 double read_element(const Array& array, std::int64_t index) {
-  switch (array.dtype) {
-    case DType::f32: return reinterpret_cast<const float*>(array.data)[index];
-    case DType::bf16: return to_float(reinterpret_cast<const Bf16*>(array.data)[index]);
-    case DType::f16: return to_float(reinterpret_cast<const F16*>(array.data)[index]);
-    case DType::int8: return reinterpret_cast<const std::int8_t*>(array.data)[index];
-    case DType::int32: return reinterpret_cast<const std::int32_t*>(array.data)[index];
-    default: break;
-  }
+  double value = 0;
+  const auto read = [&]<class T>() { value = to_double(reinterpret_cast<const T*>(array.data)[index]); };
+  if (StorageDTypes::dispatch(array.dtype, read)) return value;
   RIDGE_CHECK(is_block_scaled(array.dtype), "plan() rejects other dtypes");
   return load_scaled_element(array.dtype, array.data, index);
 }

@@ -23,6 +23,7 @@ struct Array {
 // the number of threads does not matter. A counter is hashed (SplitMix64; Steele, Lea and Flood, 2014), and each 16
 // bits of the hash select one of 65,536 quantiles of the standard normal distribution (|x| < 4.4, mean 0, variance 1 to
 // four digits), times `deviation`. Values are rounded to nearest even; int8 gets -4 … 4 whatever the deviation.
+bool can_fill_normal(DType dtype);
 void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads, double deviation = 1);
 // Fills with uniformly distributed integers from 0 to `limit` - 1, in int32 or int8.
 void fill_indices(const Array& array, std::uint64_t seed, int tensor, std::int64_t limit);

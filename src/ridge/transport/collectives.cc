@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "ridge/base/check.h"
-#include "ridge/base/float16.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/transport/text_field.h"
 
 namespace ridge::transport {
@@ -70,19 +70,12 @@ struct ErrorRecord {
 
 }  // namespace
 
-bool can_reduce(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::int32;
-}
+bool can_reduce(DType dtype) { return ReducedDTypes::contains(dtype); }
 
 void reduce_elements(const ReduceInputs& reduction, std::int64_t elements, std::byte* out) {
-  switch (reduction.dtype) {
-    case DType::f32: return reduce_all<float>(reduction, elements, out);
-    case DType::bf16: return reduce_all<Bf16>(reduction, elements, out);
-    case DType::f16: return reduce_all<F16>(reduction, elements, out);
-    case DType::int32: return reduce_all<std::int32_t>(reduction, elements, out);
-    default: break;
-  }
-  RIDGE_CHECK(false, "the caller checks can_reduce() first");
+  const bool is_reduced =
+      ReducedDTypes::dispatch(reduction.dtype, [&]<class T>() { reduce_all<T>(reduction, elements, out); });
+  RIDGE_CHECK(is_reduced, "the caller checks can_reduce() first");
 }
 
 Status all_reduce(Communicator& comm, std::span<const int> group, const ReduceSpec& spec, std::span<std::byte> data) {

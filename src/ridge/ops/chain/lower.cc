@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ridge/base/ceil_div.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
@@ -70,7 +71,7 @@ Reason invalid_sizes_reason(const ChainProgram& p) {
   for (std::size_t t = 0; t < p.tensors.size(); ++t) {
     const std::string name = "tensor " + std::to_string(t) + " of the chain ";
     const DType dtype = p.tensors[t].dtype;
-    if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16)
+    if (!StoredFloats::contains(dtype))
       return name + "is " + std::string(ridge::dtype_name(dtype)) + "; chains store f32, bf16 and f16";
     const std::vector<std::int64_t>& strides = p.tensors[t].strides;
     if (strides.size() != p.extents.size())

@@ -3,11 +3,17 @@
 #include <bit>
 #include <cstdio>
 
+#include "ridge/base/check.h"
+
 namespace ridge::ops::generated {
 
 std::string_view number_format_name(DType dtype) {
-  if (dtype == DType::f32) return "NumberFormat::f32";
-  return dtype == DType::bf16 ? "NumberFormat::bf16" : "NumberFormat::f16";
+  switch (dtype) {
+    case DType::f32: return "NumberFormat::f32";
+    case DType::bf16: return "NumberFormat::bf16";
+    case DType::f16: return "NumberFormat::f16";
+    default: RIDGE_CHECK(false, dtype_name(dtype));
+  }
 }
 
 std::string float_literal(float x) {

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "ridge/base/check.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/ops/function/vector_math_lanes.h"
 
 namespace ridge::ops {
@@ -16,9 +18,8 @@ inline std::int64_t dtype_bytes(DType dtype) { return dtype_bits(dtype) / 8; }
 
 // Calls f with `data` as a pointer to the storage type of `dtype`.
 template <class F> void with_typed_pointer(DType dtype, void* data, F f) {
-  if (dtype == DType::bf16) return f(static_cast<Bf16*>(data));
-  if (dtype == DType::f16) return f(static_cast<F16*>(data));
-  f(static_cast<float*>(data));
+  const bool is_called = StoredFloats::dispatch(dtype, [&]<class T>() { f(static_cast<T*>(data)); });
+  RIDGE_CHECK(is_called, "callers accept no other dtype");
 }
 
 template <class V, class T> [[gnu::always_inline]] inline V load_partial(const T* from, int n) {

@@ -7,32 +7,25 @@
 
 #include "ridge/base/block_scale.h"
 #include "ridge/base/check.h"
-#include "ridge/base/float16.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/ops/loops/problem.h"
 #include "ridge/pool/pool.h"
 
 namespace ridge::ops {
 
 inline double load_element(DType dtype, const void* data, std::int64_t i) {
-  switch (dtype) {
-    case DType::f32: return static_cast<const float*>(data)[i];
-    case DType::bf16: return to_float(static_cast<const Bf16*>(data)[i]);
-    case DType::f16: return to_float(static_cast<const F16*>(data)[i]);
-    case DType::int32: return static_cast<const std::int32_t*>(data)[i];
-    default: break;
-  }
+  double value = 0;
+  if (StorageDTypes::dispatch(dtype, [&]<class T>() { value = to_double(static_cast<const T*>(data)[i]); }))
+    return value;
   RIDGE_CHECK(is_block_scaled(dtype), "plan() accepts no other dtype");
   return load_scaled_element(dtype, data, i);
 }
 
 inline void store_element(DType dtype, void* data, std::int64_t i, double value) {
   const auto rounded = static_cast<float>(value);
-  switch (dtype) {
-    case DType::f32: static_cast<float*>(data)[i] = rounded; return;
-    case DType::bf16: static_cast<Bf16*>(data)[i] = to_bf16(rounded); return;
-    case DType::f16: static_cast<F16*>(data)[i] = to_f16(rounded); return;
-    default: RIDGE_CHECK(false, "plan() accepts no other dtype");
-  }
+  const bool is_stored =
+      StoredFloats::dispatch(dtype, [&]<class T>() { static_cast<T*>(data)[i] = round_to<T>(rounded); });
+  RIDGE_CHECK(is_stored, "plan() accepts no other dtype");
 }
 
 inline std::int64_t load_index(DType dtype, const void* data, std::int64_t i) {

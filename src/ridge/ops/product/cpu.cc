@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "ridge/base/float16.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/groups.h"
@@ -96,7 +96,7 @@ void dispatch_matmul(const MatmulCall& call, const void* packed_b, int threads) 
 
 constexpr std::int64_t max_int8_k = (std::int64_t{1} << 17) - 1;  // Products whose sum fits in int32
 
-bool is_float(DType x) { return x == DType::f32 || x == DType::bf16 || x == DType::f16; }
+bool is_float(DType x) { return StoredFloats::contains(x); }
 
 Reason validate_dtypes(const MatmulProblem& p) {
   const DType a = p.a.dtype, b = p.b.dtype, d = p.d.dtype;

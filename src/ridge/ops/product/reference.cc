@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ridge/base/check.h"
-#include "ridge/base/float16.h"
+#include "ridge/base/dtype_set.h"
 
 namespace ridge::ops {
 namespace {
@@ -36,28 +36,24 @@ double unit_roundoff(DType dtype) {
 
 double read_element(const MatrixLayout& x, const void* data, std::int64_t batch, std::int64_t row, std::int64_t col) {
   const std::int64_t i = element_offset(x, batch, row, col);
-  switch (x.dtype) {
-    case DType::f32: return read_unaligned<float>(data, i);
-    case DType::bf16: return to_float(read_unaligned<Bf16>(data, i));
-    case DType::f16: return to_float(read_unaligned<F16>(data, i));
-    case DType::int8: return read_unaligned<std::int8_t>(data, i);
-    case DType::int32: return read_unaligned<std::int32_t>(data, i);
-    default: RIDGE_CHECK(false, "a dtype that no kernel multiplies"); return 0;
-  }
+  double value = 0;
+  const bool is_read =
+      StorageDTypes::dispatch(x.dtype, [&]<class T>() { value = to_double(read_unaligned<T>(data, i)); });
+  RIDGE_CHECK(is_read, dtype_name(x.dtype));
+  return value;
 }
 
 void write_element(const MatrixLayout& x, void* data, std::int64_t batch, std::int64_t row, std::int64_t col,
                    double value) {
   const std::int64_t i = element_offset(x, batch, row, col);
-  const float narrow = static_cast<float>(value);
-  switch (x.dtype) {
-    case DType::f32: return write_unaligned(data, i, narrow);
-    case DType::bf16: return write_unaligned(data, i, to_bf16(narrow));
-    case DType::f16: return write_unaligned(data, i, to_f16(narrow));
-    case DType::int8: return write_unaligned(data, i, static_cast<std::int8_t>(value));
-    case DType::int32: return write_unaligned(data, i, static_cast<std::int32_t>(value));
-    default: RIDGE_CHECK(false, "a dtype that no kernel multiplies");
-  }
+  using Written = DTypeSet<DType::f32, DType::bf16, DType::f16, DType::int8, DType::int32>;
+  const bool is_written = Written::dispatch(x.dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>)
+      write_unaligned(data, i, static_cast<T>(value));
+    else
+      write_unaligned(data, i, round_to<T>(static_cast<float>(value)));
+  });
+  RIDGE_CHECK(is_written, dtype_name(x.dtype));
 }
 
 ReferenceElement reference_element(const MatmulProblem& p, const void* a, const void* b, std::int64_t batch,

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <vector>
 
+#include "ridge/base/check.h"
 #include "ridge/base/cores.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/ops/function/vector_math_storage.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/program.h"
@@ -102,16 +104,13 @@ void run_sum_across_rows(const RowProblem& p, const RowData& data, int threads) 
 
 }  // namespace
 
-bool is_storable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+bool is_storable(DType dtype) { return StoredFloats::contains(dtype); }
 
 void store_rounded(DType dtype, void* y, std::int64_t at, double value) {
   const auto rounded = static_cast<float>(value);
-  if (dtype == DType::f32)
-    static_cast<float*>(y)[at] = rounded;
-  else if (dtype == DType::bf16)
-    static_cast<Bf16*>(y)[at] = to_bf16(rounded);
-  else
-    static_cast<F16*>(y)[at] = to_f16(rounded);
+  const bool is_stored =
+      StoredFloats::dispatch(dtype, [&]<class T>() { static_cast<T*>(y)[at] = round_to<T>(rounded); });
+  RIDGE_CHECK(is_stored, dtype_name(dtype));
 }
 
 Reason unsupported_reason(const RowProblem& p) {
