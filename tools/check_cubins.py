@@ -37,6 +37,12 @@ def count_config_parts() -> int:
     return int(re.search(r"int config_parts = (\d+);", text).group(1))
 
 
+def list_operand_types() -> list[str]:
+    """Returns the types for which the build compiles the product kernels."""
+    text = (ROOT / "cmake/RidgeCuda.cmake").read_text()
+    return re.search(r"foreach\(type IN ITEMS ([\w ]+)\)  # operands of products", text).group(1).split()
+
+
 def read_elf_sections(elf: bytes):
     """Yields (name, contents) of every section of a 64-bit ELF file."""
     offset, = struct.unpack_from("<Q", elf, 0x28)
@@ -49,7 +55,7 @@ def read_elf_sections(elf: bytes):
 
 
 def parse_kernel_name(mangled: str):
-    found = re.search(r"(Matmul|Gated|InputGradient)KernelILi(\d+)ENS_\d+(Bf16|F16)E", mangled)
+    found = re.search(r"(Matmul|Gated|InputGradient)KernelILi(\d+)ENS_\d+(\w+?)E", mangled)
     if not found:
         return None
     return found.group(3), int(found.group(2)) + (FIRST_GRADIENT_ROW if found.group(1) == "InputGradient" else 0)
@@ -106,13 +112,13 @@ def list_shared_bytes(compiler: str, folder: str) -> list[int]:
 
 def product_lines(compiler: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        shared = list_shared_bytes(compiler, folder)
-        jobs = [pool.submit(compile_part, compiler, folder, kind, part) for kind in ("Bf16", "F16") for part in range(count_config_parts())]
+        shared, types = list_shared_bytes(compiler, folder), list_operand_types()
+        jobs = [pool.submit(compile_part, compiler, folder, kind, part) for kind in types for part in range(count_config_parts())]
         rows = {name: row for job in jobs for name, row in job.result().items()}
     if spills := [f"{kind} row {row}: {x['stack']} bytes of stack" for (kind, row), x in sorted(rows.items()) if x["stack"]]:
         sys.exit("check_cubins: expected no spills, found " + ", ".join(spills))
-    if len(rows) != 2 * len(shared):
-        sys.exit(f"check_cubins: expected {2 * len(shared)} kernels, found {len(rows)}")
+    if missing := set(types) - {kind for kind, _ in rows}:
+        sys.exit(f"check_cubins: expected kernels of {', '.join(types)}, found none of {', '.join(sorted(missing))}")
     return [",".join(map(str, [name[0].lower(), name[1], rows[name]["registers"], shared[name[1]],
                                *(rows[name][kind] for kind in COUNTED)])) for name in sorted(rows)]
 

@@ -1,6 +1,7 @@
 // ridge kernels: lists the CUDA kernels of the planner and prints the code of one.
 #include <fmt/format.h>
 
+#include "ridge/base/operand_type.h"
 #include "ridge/cli/kernel_verbs.h"
 #include "ridge/cli/output.h"
 
@@ -16,9 +17,10 @@ Result<int> print_code(const KernelsArgs& args) {
     return usage_error(
         fmt::format("expected {} as text or with --json, found {}", option, args.format.csv ? "--csv" : "--md"));
   const auto dtype = parse_dtype(args.dtype.empty() ? "bf16" : args.dtype);
-  if (dtype != DType::bf16 && dtype != DType::f16)
-    return usage_error(fmt::format("expected bf16 or f16, the dtypes of these kernels, found '{}'", args.dtype),
-                       "--dtype f16");
+  if (!dtype || !OperandDTypes::contains(*dtype))
+    return usage_error(
+        fmt::format("expected {}, the dtypes of these kernels, found '{}'", OperandDTypes::names(), args.dtype),
+        "--dtype f16");
   RIDGE_TRY(code, api::read_kernel_code(args.name, args.sass ? CodeFormat::sass : CodeFormat::ptx, *dtype));
   return print_result(args.format.json ? render_kernel_json(code) : code.text);
 }

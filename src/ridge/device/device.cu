@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ridge/base/dtype_set.h"
 #include "ridge/base/string_util.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/tile/sm90/epilogue.h"
@@ -25,16 +26,16 @@ __device__ std::uint32_t hash_index(std::uint64_t i, std::uint32_t seed) {
 }
 
 // Box-Muller transform of two hashes of the index.
-__global__ void fill_normal_kernel(tile::StorageFormat stored, void* data, std::uint64_t n, std::uint32_t seed) {
+template <class T> __global__ void fill_normal_kernel(T* data, std::uint64_t n, std::uint32_t seed) {
   for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < n;
        i += std::uint64_t{gridDim.x} * blockDim.x) {
     const std::uint32_t h = hash_index(i, seed), g = hash_index(h, seed + 77);
     const float u = static_cast<float>((h >> 8) + 1) * (1.0f / 16777217.0f);
     const float x = sqrtf(-2.f * logf(u)) * cospif(static_cast<float>(g >> 8) * (2.0f / 16777216.0f));
-    if (stored == tile::StorageFormat::f32)
-      static_cast<float*>(data)[i] = x;
+    if constexpr (std::is_same_v<T, float>)
+      data[i] = x;
     else
-      static_cast<std::uint16_t*>(data)[i] = tile::sm90::to_stored(stored, x);
+      data[i] = tile::sm90::round_to<T>(x);
   }
 }
 
@@ -202,12 +203,12 @@ Status Queue::set_bytes(void* to, int byte, std::int64_t bytes) const {
   return to_status(cudaMemsetAsync(to, byte, static_cast<std::size_t>(bytes), stream()), "setting memory");
 }
 Status Queue::fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const {
-  tile::StorageFormat stored = tile::StorageFormat::f16;
-  if (dtype == DType::f32) stored = tile::StorageFormat::f32;
-  if (dtype == DType::bf16) stored = tile::StorageFormat::bf16;
   if (elements == 0) return Done{};
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((elements + 255) / 256, 4096));
-  fill_normal_kernel<<<blocks, 256, 0, stream()>>>(stored, to, static_cast<std::uint64_t>(elements), seed);
+  const bool is_filled = StoredFloats::dispatch(dtype, [&]<class T>() {
+    fill_normal_kernel<<<blocks, 256, 0, stream()>>>(static_cast<T*>(to), static_cast<std::uint64_t>(elements), seed);
+  });
+  if (!is_filled) return dtype_error<StoredFloats>("random numbers in device memory", dtype);
   return to_status(cudaGetLastError(), "filling memory");
 }
 Status Queue::synchronize() const { return to_status(cudaStreamSynchronize(stream()), "running what was queued"); }

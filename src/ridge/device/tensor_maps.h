@@ -5,15 +5,15 @@
 
 #include <cstdint>
 
-#include "ridge/base/dtype.h"
 #include "ridge/base/error.h"
+#include "ridge/base/operand_type.h"
 
 namespace ridge::device {
 
 struct TensorMapBox {
   int x, y;
 };
-// `matrices` matrices of `lines` contiguous lines of `length` 16-bit elements. Strides are in elements.
+// `matrices` matrices of `lines` contiguous lines of `length` elements. Strides are in elements.
 struct MatrixBatch {
   void* data;
   std::int64_t length, lines, matrices, line_stride, matrix_stride;
@@ -25,7 +25,8 @@ struct MatrixBatch2D {
   std::int64_t length, lines, inner, outer, line_stride, inner_stride, outer_stride;
 };
 
-// Returns false if the driver fails. If `swizzled`, the box's rows of 128 or 64 bytes are swizzled in shared memory.
+// Returns false if the dtype is not one of OperandDTypes or the driver fails. If `swizzled`, the box's rows of 128 or
+// 64 bytes are swizzled in shared memory.
 bool encode_tensor_map(CUtensorMap& map, const MatrixBatch& x, DType dtype, TensorMapBox box, bool swizzled);
 bool encode_tensor_map(CUtensorMap& map, const MatrixBatch2D& x, DType dtype, TensorMapBox box);  // Swizzled.
 

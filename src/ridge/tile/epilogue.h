@@ -9,11 +9,29 @@
 
 #include <cstdint>
 
+#include "ridge/base/check.h"
+#include "ridge/base/dtype.h"
 #include "ridge/tile/function.h"
 
 namespace ridge::tile {
 
 enum class StorageFormat : std::uint8_t { bf16, f16, f32, int8 };  // int8: rounded to even, clamped to -128 … 127
+// Returns the format of a dtype that kernels load or store; `unsupported_reason` of each operation rejects all others.
+inline StorageFormat to_storage_format(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return StorageFormat::f32;
+    case DType::bf16: return StorageFormat::bf16;
+    case DType::f16: return StorageFormat::f16;
+    case DType::int8: return StorageFormat::int8;
+    default: break;
+  }
+  RIDGE_CHECK(false, dtype_name(dtype));
+}
+// The same for kernels on a device, which neither load nor store int8.
+inline StorageFormat to_device_format(DType dtype) {
+  RIDGE_CHECK(dtype != DType::int8, dtype_name(dtype));
+  return to_storage_format(dtype);
+}
 constexpr int bytes_of(StorageFormat x) { return x == StorageFormat::f32 ? 4 : x == StorageFormat::int8 ? 1 : 2; }
 enum class EpilogueActivation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
 

@@ -8,10 +8,6 @@
 
 namespace ridge::ops::cuda {
 
-using BackwardLaunchers = std::array<BackwardLauncher, attention_backward_kernel_configs.size()>;
-template <> const BackwardLaunchers& backward_launchers<Bf16>(bool ordered);
-template <> const BackwardLaunchers& backward_launchers<F16>(bool ordered);
-
 Status launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& plan,
               const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   const AttentionBackwardProblem& problem = call.problem;
@@ -28,7 +24,7 @@ Status launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& pl
                                       x.row,
                                       x.head,
                                       x.outer};
-    return device::encode_tensor_map(map, shape, p.dtype, {64, box});
+    return device::encode_tensor_map(map, shape, p.dtype, {swizzled_elements(p.dtype), box});
   };
   const AttentionBackwardData& d = call.data;
   if (!encode_map(maps.q, d.q, p.q, true, c.q) || !encode_map(maps.dout, d.dout, problem.dout, true, c.q) ||
@@ -48,9 +44,11 @@ Status launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& pl
                                        add_counts,
                                        device::multiprocessor_count(),
                                        stream};
-  const auto& kernels =
-      p.dtype == DType::bf16 ? backward_launchers<Bf16>(problem.ordered) : backward_launchers<F16>(problem.ordered);
-  return device::to_status(kernels[plan.config](launch_args), "launching the gradients of attention");
+  // The kernels of each type are instantiated in the objects of backward_sm90.cu.
+  return SixteenBitFloats::dispatch_or_error("the gradients of attention", p.dtype, [&]<class T>() {
+    return device::to_status(backward_launchers<T>(problem.ordered)[plan.config](launch_args),
+                             "launching the gradients of attention");
+  });
 }
 
 }  // namespace ridge::ops::cuda

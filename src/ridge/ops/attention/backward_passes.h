@@ -32,7 +32,7 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     prepare_backward(BackwardShape x, HeadsPointer o, HeadsPointer dout, const float* lse, float* row_stats, float* dq,
                      int* add_counts) {
   using T = typename Kernel::Q::type;
-  constexpr int q = Kernel::config.q, d = Kernel::config.d, lanes = 8, elements_per_load = 8;
+  constexpr int q = Kernel::config.q, d = Kernel::config.d, lanes = 8, elements_per_load = 16 / sizeof(T);
   constexpr float log2_e = 1.4426950408889634F;
   const int tile = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y),
             outer = static_cast<int>(blockIdx.z);
@@ -73,7 +73,8 @@ struct MaskedKeys {
 // The grid is [any number of blocks, key heads, outer].
 template <class T> __global__ void __launch_bounds__(backward_pass_threads)
     clear_masked_keys(MaskedKeys x, HeadsPointer dk, HeadsPointer dv) {
-  const int units = x.width / 8;
+  constexpr int per_unit = 16 / sizeof(T);
+  const int units = x.width / per_unit;
   const std::int64_t count = std::int64_t{x.visible_begin + x.keys - x.visible_end} * units;
   for (std::int64_t i = std::int64_t{blockIdx.x} * backward_pass_threads + threadIdx.x; i < count;
        i += std::int64_t{gridDim.x} * backward_pass_threads) {
@@ -82,8 +83,8 @@ template <class T> __global__ void __launch_bounds__(backward_pass_threads)
                                                            : masked_index - x.visible_begin + x.visible_end;
     for (const HeadsPointer& gradient : {dk, dv})
       *reinterpret_cast<uint4*>(
-          row_pointer<T>(gradient, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), row) + i % units * 8) =
-          uint4{0, 0, 0, 0};
+          row_pointer<T>(gradient, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), row) +
+          i % units * per_unit) = uint4{0, 0, 0, 0};
   }
 }
 
@@ -115,12 +116,13 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     tile::sm90::copy_transposed<q>(tile::sm90::shared_address(staged_rows) + group * q * 128, v);
   }
   __syncthreads();
-  constexpr int units = d / 8;  // Number of 16-byte units in a row
+  constexpr int per_unit = 16 / sizeof(T), swizzled = tile::sm90::swizzle_elements<T>;
+  constexpr int units = d / per_unit;  // Number of 16-byte units in a row
   for (int i = static_cast<int>(threadIdx.x); i < q * units; i += backward_pass_threads) {
     const int r = i / units, unit = i % units, row = tile * q + r;
-    if (row >= x.rows || unit * 8 >= x.width) continue;
-    *reinterpret_cast<uint4*>(row_pointer<T>(dq, outer, head, row) + unit * 8) =
-        *reinterpret_cast<const uint4*>(staged_rows + unit / 8 * (q * 64) + r * 64 + (unit % 8 ^ r % 8) * 8);
+    if (row >= x.rows || unit * per_unit >= x.width) continue;
+    *reinterpret_cast<uint4*>(row_pointer<T>(dq, outer, head, row) + unit * per_unit) = *reinterpret_cast<const uint4*>(
+        staged_rows + unit / 8 * (q * swizzled) + r * swizzled + (unit % 8 ^ r % 8) * per_unit);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ridge/base/ceil_div.h"
+#include "ridge/base/operand_type.h"
 #include "ridge/ops/attention/config.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/fitted.h"
@@ -43,7 +44,9 @@ int choose_concurrent_heads(const AttentionProblem& p, const BackwardStepCounts&
                             const DeviceNumbers& device) {
   constexpr double max_l2_fraction = 0.35;
   if (step_counts.longest == step_counts.shortest) return 1;
-  const double bytes = 8.0 * static_cast<double>(p.rows * p.width * (p.heads / p.key_heads));  // q, dout, f32 sums
+  // Bytes of q and dout, and of the f32 sums
+  const double bytes =
+      (2.0 * operand_bytes(p.dtype) + 4) * static_cast<double>(p.rows * p.width * (p.heads / p.key_heads));
   const double heads_in_l2 = max_l2_fraction * static_cast<double>(device.l2_bytes) / bytes;
   const std::int64_t heads_to_fill_device = ceil_div(device.multiprocessors, step_counts.items);
   const std::int64_t heads = p.outer * p.key_heads,

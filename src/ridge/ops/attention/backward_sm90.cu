@@ -102,13 +102,14 @@ constexpr std::array<BackwardLauncher, sizeof...(i)> make_launchers(std::index_s
 
 }  // namespace
 
-template <>
-const std::array<BackwardLauncher, attention_backward_kernel_configs.size()>& backward_launchers<RIDGE_TYPE>(
-    bool ordered) {
+template <class T>
+const std::array<BackwardLauncher, attention_backward_kernel_configs.size()>& backward_launchers(bool ordered) {
   using ConfigIndices = std::make_index_sequence<attention_backward_kernel_configs.size()>;
-  static constexpr auto unordered_kernels = make_launchers<RIDGE_TYPE, false>(ConfigIndices{}),
-                        ordered_kernels = make_launchers<RIDGE_TYPE, true>(ConfigIndices{});
+  static constexpr auto unordered_kernels = make_launchers<T, false>(ConfigIndices{}),
+                        ordered_kernels = make_launchers<T, true>(ConfigIndices{});
   return ordered ? ordered_kernels : unordered_kernels;
 }
+template const std::array<BackwardLauncher, attention_backward_kernel_configs.size()>& backward_launchers<RIDGE_TYPE>(
+    bool);
 
 }  // namespace ridge::ops::cuda

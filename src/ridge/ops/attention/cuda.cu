@@ -1,16 +1,12 @@
 #include "ridge/ops/attention/cuda.h"
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/attention/sm90.h"
 
 namespace ridge::ops::cuda {
-
-template <>
-const std::array<AttentionLauncher, attention_kernel_configs.size()>& attention_launchers<Bf16>(bool is_ragged);
-template <>
-const std::array<AttentionLauncher, attention_kernel_configs.size()>& attention_launchers<F16>(bool is_ragged);
 
 namespace {
 
@@ -19,7 +15,7 @@ bool encode_maps(AttentionMaps& maps, const AttentionCall& call, const Attention
   const auto encode_map = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, std::int64_t rows,
                               std::int64_t heads, int box) {
     const device::MatrixBatch2D shape{const_cast<void*>(data), p.width, rows, heads, p.outer, x.row, x.head, x.outer};
-    return device::encode_tensor_map(map, shape, p.dtype, {64, box});
+    return device::encode_tensor_map(map, shape, p.dtype, {swizzled_elements(p.dtype), box});
   };
   return encode_map(maps.q, call.q, p.q, p.rows, p.heads, c.m) &&
          encode_map(maps.k, call.k, p.k, p.keys, p.key_heads, c.kv) &&
@@ -37,12 +33,13 @@ struct BoundedRows {
 };
 bool encode_bounded_map(CUtensorMap& map, const void* data, const HeadsLayout& x, const AttentionProblem& p,
                         const BoundedRows& ending) {
-  const std::int64_t row_stride = ending.total_rows == 1 ? (p.width + 7) / 8 * 8 : x.row;
-  const auto* const shifted_data = static_cast<const std::uint16_t*>(data) - ending.max_rows * row_stride;
-  const device::FiveAxisTensor axes{const_cast<std::uint16_t*>(shifted_data),
+  const std::int64_t element_bytes = operand_bytes(p.dtype), unit = 16 / element_bytes;
+  const std::int64_t row_stride = ending.total_rows == 1 ? ceil_div(p.width, unit) * unit : x.row;
+  const auto* const shifted_data = static_cast<const char*>(data) - ending.max_rows * row_stride * element_bytes;
+  const device::FiveAxisTensor axes{const_cast<char*>(shifted_data),
                                     {p.width, ending.max_rows, ending.total_rows + 1, ending.heads, ending.matrices},
                                     {row_stride, row_stride, x.head, x.outer},
-                                    {64, ending.box, 1}};
+                                    {swizzled_elements(p.dtype), ending.box, 1}};
   return device::encode_tensor_map(map, axes, p.dtype);
 }
 
@@ -54,7 +51,7 @@ bool encode_ragged_maps(AttentionMaps& maps, const AttentionCall& call, const At
     const device::FiveAxisTensor axes{const_cast<void*>(data),
                                       {p.width, heads_per_tile, p.rows, p.heads / heads_per_tile, p.outer},
                                       {x.head, x.row, x.head * heads_per_tile, x.outer},
-                                      {64, heads_per_tile, box / heads_per_tile}};
+                                      {swizzled_elements(p.dtype), heads_per_tile, box / heads_per_tile}};
     return device::encode_tensor_map(map, axes, p.dtype);
   };
   const auto encode_keys = [&](CUtensorMap& map, const void* data, const HeadsLayout& x) {
@@ -89,9 +86,10 @@ Status launch(const AttentionCall& call, const AttentionPlan& plan, const device
                                         call,   static_cast<int*>(workspace.data),
                                         states, device::multiprocessor_count(),
                                         stream};
-  const auto& kernels =
-      p.dtype == DType::bf16 ? attention_launchers<Bf16>(plan.is_ragged) : attention_launchers<F16>(plan.is_ragged);
-  return device::to_status(kernels[plan.config](launch_args), "launching attention");
+  // The kernels of each type are instantiated in the objects of sm90.cu.
+  return SixteenBitFloats::dispatch_or_error("attention", p.dtype, [&]<class T>() {
+    return device::to_status(attention_launchers<T>(plan.is_ragged)[plan.config](launch_args), "launching attention");
+  });
 }
 
 }  // namespace ridge::ops::cuda

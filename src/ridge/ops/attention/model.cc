@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ridge/base/ceil_div.h"
+#include "ridge/base/operand_type.h"
 #include "ridge/device/workspace.h"
 #include "ridge/ops/attention/config.h"
 #include "ridge/ops/attention/cpu.h"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int max_head_size = std::max_element(attention_kernel_configs.begin(), attention_kernel_configs.end(),
                                                [](const auto& a, const auto& b) { return a.d < b.d; }) -> d;
-constexpr std::int64_t max_items = std::int64_t{1} << 30, alignment_elements = 8;
+constexpr std::int64_t max_items = std::int64_t{1} << 30, alignment_elements = 16 / OperandType<Bf16>::bytes;
 
 // Rows at or after `row` see no key before first_key(p, row); rows up to `last_row` see no key from end_key() on.
 std::int64_t first_key(const AttentionProblem& p, std::int64_t row) {
@@ -69,8 +70,9 @@ int choose_concurrent_heads(const AttentionProblem& p, int heads_per_tile, bool 
                             const DeviceNumbers& device) {
   constexpr double max_l2_fraction = 0.35;
   if (equal_items) return 1;
-  const double key_bytes =
-      4.0 * static_cast<double>(p.keys * p.width * p.key_heads * heads_per_tile) / static_cast<double>(p.heads);
+  const double key_bytes = 2.0 * operand_bytes(p.dtype) *
+                           static_cast<double>(p.keys * p.width * p.key_heads * heads_per_tile) /
+                           static_cast<double>(p.heads);
   const double heads_in_l2 = max_l2_fraction * static_cast<double>(device.l2_bytes) / key_bytes;
   const auto heads = p.outer * p.heads / heads_per_tile;
   const auto max_heads = static_cast<std::int64_t>(std::clamp(heads_in_l2, 1.0, static_cast<double>(heads)));
@@ -180,8 +182,8 @@ Reason validate_operand(const char* name, const HeadsLayout& x, const AttentionP
 namespace cuda {
 
 Reason unsupported_reason(const AttentionProblem& p) {
-  if (p.dtype != DType::bf16 && p.dtype != DType::f16)
-    return fmt::format("expected bf16 or f16, found {}", dtype_name(p.dtype));
+  if (!SixteenBitFloats::contains(p.dtype))
+    return fmt::format("expected {}, found {}", SixteenBitFloats::names(), dtype_name(p.dtype));
   if (auto why = validate_sizes(p)) return why;
   const int max_width = max_head_size;
   if (p.width < 1 || p.width > max_width || p.width % alignment_elements != 0)
@@ -291,8 +293,8 @@ AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& 
 
 Reason unsupported_reason(const AttentionProblem& p) {
   if (auto refusal = pool::isa_override_error()) return refusal;
-  if (p.dtype != DType::f32 && p.dtype != DType::bf16 && p.dtype != DType::f16)
-    return fmt::format("expected f32, bf16 or f16, found {}", dtype_name(p.dtype));
+  if (!StoredFloats::contains(p.dtype))
+    return fmt::format("expected {}, found {}", StoredFloats::names(), dtype_name(p.dtype));
   if (auto why = validate_sizes(p)) return why;
   if (p.width < 1 || p.width > max_cpu_head_size)
     return fmt::format("expected heads of 1 … {} elements, found {}", max_cpu_head_size, p.width);

@@ -98,12 +98,13 @@ constexpr std::array<AttentionLauncher, sizeof...(i)> make_launchers(std::index_
 
 }  // namespace
 
-template <>
-const std::array<AttentionLauncher, attention_kernel_configs.size()>& attention_launchers<RIDGE_TYPE>(bool is_ragged) {
+template <class T>
+const std::array<AttentionLauncher, attention_kernel_configs.size()>& attention_launchers(bool is_ragged) {
   constexpr auto indices = std::make_index_sequence<attention_kernel_configs.size()>{};
-  static constexpr auto uniform_kernels = make_launchers<RIDGE_TYPE, false>(indices),
-                        ragged_kernels = make_launchers<RIDGE_TYPE, true>(indices);
+  static constexpr auto uniform_kernels = make_launchers<T, false>(indices),
+                        ragged_kernels = make_launchers<T, true>(indices);
   return is_ragged ? ragged_kernels : uniform_kernels;
 }
+template const std::array<AttentionLauncher, attention_kernel_configs.size()>& attention_launchers<RIDGE_TYPE>(bool);
 
 }  // namespace ridge::ops::cuda

@@ -78,7 +78,7 @@ TileChain::TileChain(const FusedMatmul& problem, std::span<void* const> data) : 
     });
     // Only the strides are used; the address only has to be non-null.
     (is_written ? tensors.writes : tensors.reads)
-        .push_back({this, to_storage_format(chain.tensors[t].dtype), s[1], s[2], s[0]});
+        .push_back({this, tile::to_storage_format(chain.tensors[t].dtype), s[1], s[2], s[0]});
   }
   tensors_ = std::make_shared<const ChainOperands>(std::move(tensors));
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ridge/base/dtype_set.h"
 #include "ridge/ops/chain/lower.h"
 
 namespace ridge::ops::cuda {
@@ -265,7 +266,9 @@ class CallBuilder {
   Reason gated_blocker(const GatedForm& pair, int stored) const {
     const MatmulProblem& p = problem_.product;
     const ChainTensor& y = tensor_at(stored);
-    if (p.a.dtype == DType::f32) return "its gated layer supports only bf16 and f16, and this one multiplies f32";
+    if (!SixteenBitFloats::contains(p.a.dtype))
+      return "its gated layer supports only bf16 and f16, and this one multiplies " +
+             std::string(dtype_name(p.a.dtype));
     if (p.batch != 1) return fmt::format("its gated layer takes a batch of 1, found {}", p.batch);
     if (p.k > 1 && p.a.col_stride != 1) return "its gated layer needs x contiguous along the summed dimension";
     for (const MatrixLayout* weights_of : {&p.b, &*problem_.second})

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 
+#include "ridge/base/operand_type.h"
 #include "ridge/ops/gated/backward_steps.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
-template <class T> T* advance_elements(T* data, std::int64_t elements) {  // 16-bit elements
+template <class T> T* advance_elements(T* data, DType dtype, std::int64_t elements) {
   using ByteType = std::conditional_t<std::is_const_v<T>, const char, char>;
-  return data == nullptr ? nullptr : static_cast<ByteType*>(data) + elements * 2;
+  return data == nullptr ? nullptr : static_cast<ByteType*>(data) + elements * operand_bytes(dtype);
 }
 
 struct HiddenHalves {  // The two halves [u, g] of a chunk of h or dh
@@ -45,24 +46,25 @@ MatmulCall make_weight_gradient_call(const GatedBackward& b, const void* dh, std
 std::vector<MatmulCall> make_weight_gradient_calls(const GatedBackward& b, std::int64_t first, std::int64_t columns,
                                                    const HiddenHalves& dh) {
   std::vector<MatmulCall> out;
-  void* const dup = advance_elements(b.dup, first * b.weight_grad_row_stride);
-  void* const dgate = advance_elements(b.dgate, first * b.weight_grad_row_stride);
+  void* const dup = advance_elements(b.dup, b.dtype, first * b.weight_grad_row_stride);
+  void* const dgate = advance_elements(b.dgate, b.dtype, first * b.weight_grad_row_stride);
   if (dup) out.push_back(make_weight_gradient_call(b, dh.data, dh.row_stride, columns, dup));
   if (dgate)
-    out.push_back(
-        make_weight_gradient_call(b, advance_elements(dh.data, dh.gate_offset), dh.row_stride, columns, dgate));
+    out.push_back(make_weight_gradient_call(b, advance_elements(dh.data, b.dtype, dh.gate_offset), dh.row_stride,
+                                            columns, dgate));
   const std::int64_t bytes = static_cast<char*>(dgate) - static_cast<char*>(dup);
-  if (out.size() < 2 || bytes <= 0 || bytes % 16 != 0 || bytes / 2 < columns * b.weight_grad_row_stride ||
-      dh.gate_offset % 8 != 0)
+  const std::int64_t distance = bytes / operand_bytes(b.dtype);
+  if (out.size() < 2 || bytes <= 0 || bytes % 16 != 0 || distance < columns * b.weight_grad_row_stride ||
+      dh.gate_offset * operand_bytes(b.dtype) % 16 != 0)
     return out;
   MatmulProblem& combined = out[0].problem;
   out.pop_back();
-  if (dh.gate_offset == columns && bytes / 2 == columns * b.weight_grad_row_stride) {
+  if (dh.gate_offset == columns && distance == columns * b.weight_grad_row_stride) {
     combined.m = 2 * columns;  // Both halves are one matrix
   } else {
     combined.batch = 2;
     combined.a.batch_stride = dh.gate_offset;
-    combined.d.batch_stride = bytes / 2;
+    combined.d.batch_stride = distance;
   }
   return out;
 }
@@ -116,9 +118,9 @@ GatedBackward make_gated_backward_call(const GatedLayer& l, const void* dy, void
   b.dy = dy;
   b.dx = dx;
   b.dup = dw;
-  b.dgate = advance_elements(dw, l.f * l.d);
+  b.dgate = advance_elements(dw, l.dtype, l.f * l.d);
   b.dbu = db;
-  b.dbg = advance_elements(db, l.f);
+  b.dbg = advance_elements(db, l.dtype, l.f);
   b.x_row_stride = b.weight_line_stride = b.dx_row_stride = b.weight_grad_row_stride = l.d;
   b.dy_row_stride = l.f;
   b.h_row_stride = 2 * l.f;
@@ -126,28 +128,29 @@ GatedBackward make_gated_backward_call(const GatedLayer& l, const void* dy, void
 }
 
 BackwardSteps make_backward_steps(const GatedBackward& b, std::int64_t first, std::int64_t columns, void* h_storage) {
-  const HiddenHalves h = b.h ? HiddenHalves{advance_elements(b.h, first), b.n, b.h_row_stride}
+  const HiddenHalves h = b.h ? HiddenHalves{advance_elements(b.h, b.dtype, first), b.n, b.h_row_stride}
                              : HiddenHalves{h_storage, columns, 2 * columns};
-  const HiddenHalves dh = b.h && b.dh ? HiddenHalves{advance_elements(b.dh, first), b.n, b.h_row_stride} : h;
+  const HiddenHalves dh = b.h && b.dh ? HiddenHalves{advance_elements(b.dh, b.dtype, first), b.n, b.h_row_stride} : h;
   BackwardSteps s;
-  const void *const up = advance_elements(b.up, first * b.weight_line_stride), *const gate = advance_elements(
-                                                                                   b.gate,
-                                                                                   first * b.weight_line_stride);
+  const void *const up = advance_elements(b.up, b.dtype, first * b.weight_line_stride), *const gate = advance_elements(
+                                                                                            b.gate, b.dtype,
+                                                                                            first *
+                                                                                                b.weight_line_stride);
   s.recompute = {b.m, columns, b.k, b.dtype, b.dtype, b.dtype, b.activation, b.x, up, gate};
-  s.recompute.bu = advance_elements(b.bu, first);
-  s.recompute.bg = advance_elements(b.bg, first);
+  s.recompute.bu = advance_elements(b.bu, b.dtype, first);
+  s.recompute.bg = advance_elements(b.bg, b.dtype, first);
   s.recompute.h = h.data;
   s.recompute.x_row_stride = b.x_row_stride;
   s.recompute.weight_line_stride = b.weight_line_stride;
   s.recompute.h_row_stride = h.row_stride;
-  s.gate = {b.m, columns, b.dtype, b.activation, advance_elements(b.dy, first), h.data, dh.data};
-  s.gate.dbu = advance_elements(b.dbu, first);
-  s.gate.dbg = advance_elements(b.dbg, first);
+  s.gate = {b.m, columns, b.dtype, b.activation, advance_elements(b.dy, b.dtype, first), h.data, dh.data};
+  s.gate.dbu = advance_elements(b.dbu, b.dtype, first);
+  s.gate.dbg = advance_elements(b.dbg, b.dtype, first);
   s.gate.dy_row_stride = b.dy_row_stride;
   s.gate.h_row_stride = s.gate.dh_row_stride = h.row_stride;
   s.dw_products = make_weight_gradient_calls(b, first, columns, dh);
   if (b.dx == nullptr) return s;
-  const void* const dg = advance_elements(dh.data, dh.gate_offset);
+  const void* const dg = advance_elements(dh.data, b.dtype, dh.gate_offset);
   s.dx = {b.m,
           b.k,
           columns,

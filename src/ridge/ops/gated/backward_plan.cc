@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 #include "ridge/base/ceil_div.h"
@@ -19,6 +18,10 @@ namespace {
 constexpr std::size_t preferred_workspace_bytes = std::size_t{16} << 20;
 
 double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
+// Returns the bytes of both halves of h.
+std::int64_t hidden_bytes(DType dtype, std::int64_t rows, std::int64_t columns) {
+  return 2 * operand_bytes(dtype) * rows * columns;
+}
 // Plans use addresses but never dereference them.
 void* placeholder_pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
@@ -60,8 +63,9 @@ std::optional<GatedBackwardPlan::ChunkPlan> plan_steps(const GatedBackward& b, s
   cost.scratch = std::max(cost.scratch, needed_workspace_bytes(s.gate));
   if (cost.scratch > available_bytes) return std::nullopt;
   const KernelConstants& n = kernel_constants();
-  cost.seconds += n.gated_pass_launch_cycles / device.clock_hz +
-                  10 * multiply_as_double(b.m, columns) / (n.gated_pass_memory_share * device.memory_bytes_per_s);
+  cost.seconds +=
+      n.gated_pass_launch_cycles / device.clock_hz + 5 * operand_bytes(b.dtype) * multiply_as_double(b.m, columns) /
+                                                         (n.gated_pass_memory_share * device.memory_bytes_per_s);
   out.dw_products = plan_products(s.dw_products, available_bytes, device, cost);
   if (b.dx == nullptr) return out;
   ChunkCost separate_cost = cost;
@@ -123,17 +127,22 @@ Reason validate_matrices(const GatedBackward& b) {
 std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const DeviceNumbers& device) {
   constexpr std::int64_t max_int = (std::int64_t{1} << 31) - 1024;
   if (c.m == 0 || c.n == 0 || c.k == 0 || c.m > max_int || c.n > max_int || c.k > max_int / 2) return std::nullopt;
-  const auto can_read = [](const void* data, std::int64_t line) {
-    return can_copy_engine_read({data, tile::Major::k, 2, 0, line, 0}, 1);
+  if (!SixteenBitFloats::contains(c.dtype)) return std::nullopt;
+  const int element_bytes = operand_bytes(c.dtype);
+  const auto make_operand = [&](const void* data, std::int64_t line) {
+    return TileOperand{data, c.dtype, tile::Major::k, 2, 0, line, 0};
+  };
+  const auto can_read = [&](const void* data, std::int64_t line) {
+    return can_copy_engine_read(make_operand(data, line), 1);
   };
   if (!can_read(c.du, c.dh_row_stride) || !can_read(c.dg, c.dh_row_stride) || !can_read(c.up, c.weight_line_stride) ||
-      !can_read(c.gate, c.weight_line_stride) || !can_read(c.dx, c.dx_row_stride) || c.n % 8 != 0)
+      !can_read(c.gate, c.weight_line_stride) || !can_read(c.dx, c.dx_row_stride) || c.n * element_bytes % 16 != 0)
     return std::nullopt;
-  TileWork work{1, c.m, c.n, 2 * ceil_div(c.k, 64) * 64};
-  work.minimum_bytes = 2 * (2 * multiply_as_double(c.m, c.k) + 2 * multiply_as_double(c.k, c.n) +
-                            (c.add ? 2 : 1) * multiply_as_double(c.m, c.n));
-  work.alignment_a = static_cast<int>(std::gcd<std::int64_t>(c.dh_row_stride * 2, 128));
-  work.alignment_b = static_cast<int>(std::gcd<std::int64_t>(c.weight_line_stride * 2, 128));
+  TileWork work{1, c.m, c.n, 2 * ceil_div(c.k, 64) * 64, element_bytes};
+  work.minimum_bytes = element_bytes * (2 * multiply_as_double(c.m, c.k) + 2 * multiply_as_double(c.k, c.n) +
+                                        (c.add ? 2 : 1) * multiply_as_double(c.m, c.n));
+  work.alignment_a = line_alignment(make_operand(c.du, c.dh_row_stride));
+  work.alignment_b = line_alignment(make_operand(c.up, c.weight_line_stride));
   InputGradientPlan best;
   for (int config = 0; config < static_cast<int>(input_gradient_kernel_configs.size()); ++config) {
     const MatmulConfig& shape = input_gradient_kernel_configs[config];
@@ -149,8 +158,8 @@ std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const Devic
 Reason unsupported_reason(const GatedBackward& b) {
   if (b.m < 0 || b.n < 0 || b.k < 0)
     return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", b.m, b.n, b.k);
-  if (b.dtype != DType::bf16 && b.dtype != DType::f16)
-    return fmt::format("expected bf16 or f16, found {}", dtype_name(b.dtype));
+  if (!SixteenBitFloats::contains(b.dtype))
+    return fmt::format("expected {}, found {}", SixteenBitFloats::names(), dtype_name(b.dtype));
   constexpr std::int64_t max_rows = 65535 * GateGradientCall::rows_per_block;
   if (b.m > max_rows) return fmt::format("expected at most {} rows, found {}", max_rows, b.m);
   return validate_matrices(b);
@@ -158,7 +167,8 @@ Reason unsupported_reason(const GatedBackward& b) {
 
 std::optional<GatedBackwardPlan> make_plan(const GatedBackward& b, std::size_t workspace_bytes,
                                            const DeviceNumbers& device, std::int64_t chunk) {
-  const std::size_t h_chunk_bytes = b.h ? 0 : static_cast<std::size_t>(ceil_div(4 * b.m * chunk, 256) * 256);
+  const std::size_t h_chunk_bytes =
+      b.h ? 0 : static_cast<std::size_t>(ceil_div(hidden_bytes(b.dtype, b.m, chunk), 256) * 256);
   if (h_chunk_bytes > workspace_bytes) return std::nullopt;
   const std::size_t available_bytes = (workspace_bytes - h_chunk_bytes) / 256 * 256;
   const std::int64_t full_chunks = chunk == 0 ? 1 : b.n / chunk, last_columns = chunk == 0 ? 0 : b.n % chunk;
@@ -194,7 +204,9 @@ GatedBackwardPlan choose_plan(const GatedBackward& b, std::size_t workspace_byte
   if (all.empty()) {
     const std::int64_t chunk = columns_per_chunk(b.n, chunk_limit),
                        sums = ceil_div(b.m, GateGradientCall::rows_per_block) * 8 * chunk;
-    return *make_plan(b, static_cast<std::size_t>(4 * b.m * chunk + sums + 512) + device::counter_bytes, device, chunk);
+    return *make_plan(b,
+                      static_cast<std::size_t>(hidden_bytes(b.dtype, b.m, chunk) + sums + 512) + device::counter_bytes,
+                      device, chunk);
   }
   double min_seconds = all.front().predicted_s;
   for (const GatedBackwardPlan& plan : all) min_seconds = std::min(min_seconds, plan.predicted_s);
@@ -232,9 +244,9 @@ GatedBackward make_placeholder_backward(const GatedCall& sizes, const GatedCall&
   backward.dy = distinct_placeholder(4);
   backward.dx = distinct_placeholder(5);
   backward.dup = distinct_placeholder(6);
-  backward.dgate = static_cast<char*>(backward.dup) + sizes.n * sizes.k * 2;
+  backward.dgate = static_cast<char*>(backward.dup) + sizes.n * sizes.k * operand_bytes(sizes.dtype);
   backward.dbu = distinct_placeholder(8);
-  backward.dbg = static_cast<char*>(backward.dbu) + sizes.n * 2;
+  backward.dbg = static_cast<char*>(backward.dbu) + sizes.n * operand_bytes(sizes.dtype);
   backward.x_row_stride = backward.weight_line_stride = backward.dx_row_stride = backward.weight_grad_row_stride =
       sizes.k;
   backward.dy_row_stride = sizes.n;
@@ -249,7 +261,7 @@ Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_
   GatedCall forward = make_placeholder_forward(sizes);
   GatedBackward backward = make_placeholder_backward(sizes, forward);
   if (const auto why = unsupported_reason(backward)) return input_error(why.text());
-  const std::size_t h_bytes = 4 * sizes.m * sizes.n;
+  const auto h_bytes = static_cast<std::size_t>(hidden_bytes(sizes.dtype, sizes.m, sizes.n));
   std::size_t needed_bytes = 0;
   for (const bool keeps_h : {true, false}) {
     const std::size_t h_kept_bytes = keeps_h ? h_bytes : 0,

@@ -12,9 +12,6 @@
 
 namespace ridge::ops::cuda {
 
-extern template void register_gated_configs<Bf16>(CompiledGatedConfig*);
-extern template void register_gated_configs<F16>(CompiledGatedConfig*);
-
 // For gelu, z = x * p(x*x) approximates log2(Phi(x) / (1 - Phi(x))), minimax over |x| <= 5.5 with weight 1 / (1 +
 // x*x/2). For silu and gelu_tanh, z is exact, and `max_square` only keeps p finite.
 SigmoidCoefficients sigmoid_coefficients(EpilogueActivation activation) {
@@ -30,6 +27,7 @@ SigmoidCoefficients sigmoid_coefficients(EpilogueActivation activation) {
 namespace {
 
 using GatedKernels = std::array<CompiledGatedConfig, sm90_gated_kernel_configs.size()>;
+// The configs of each type are instantiated in the objects of sm90.cu.
 template <class T> const GatedKernels& gated_kernels_of_type() {
   static const GatedKernels configs = [] {
     GatedKernels r{};
@@ -38,46 +36,50 @@ template <class T> const GatedKernels& gated_kernels_of_type() {
   }();
   return configs;
 }
-const CompiledGatedConfig& find_gated_kernel(int config, DType in) {
-  return (in == DType::bf16 ? gated_kernels_of_type<Bf16>() : gated_kernels_of_type<F16>())[config];
+Result<CompiledGatedConfig> find_gated_kernel(int config, DType in) {
+  return SixteenBitFloats::dispatch_or_error(
+      "a gated layer", in, [&]<class T>() { return Result<CompiledGatedConfig>(gated_kernels_of_type<T>()[config]); });
 }
 
-tile::EpilogueInput column_operand(const void* data, DType dtype) { return {data, to_storage_format(dtype), 0, 1, 0}; }
+tile::EpilogueInput column_operand(const void* data, DType dtype) {
+  return {data, tile::to_device_format(dtype), 0, 1, 0};
+}
 
-bool encode_load(tile::TargetInput& to, const TileOperand& x, DType dtype, int rows, int depth) {
+bool encode_load(tile::TargetInput& to, const TileOperand& x, int rows, int depth) {
   to.batched = false;
   return device::encode_tensor_map(
-      to.map, {const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(), 1, x.line_stride, 0}, dtype,
-      {64, x.major == tile::Major::k ? rows : depth}, true);
+      to.map, {const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(), 1, x.line_stride, 0}, x.dtype,
+      {swizzled_elements(x.dtype), x.major == tile::Major::k ? rows : depth}, true);
 }
 
-// True if the copy engine can write a matrix of `cols` columns: rows of a multiple of 16 bytes, with an aligned stride.
-bool can_store_in_bulk(const void* data, std::int64_t cols, std::int64_t lines, std::int64_t line) {
-  return cols % 8 == 0 && can_copy_engine_read(GatedOperands::make_operand(data, lines, cols, line), 1);
-}
+// True if the copy engine can write the matrix: rows of a multiple of 16 bytes, with an aligned stride.
+bool can_store_in_bulk(const TileOperand& x) { return x.bytes(x.k) % 16 == 0 && can_copy_engine_read(x, 1); }
 bool encode_store(CUtensorMap& map, CUtensorMap& tail, const device::MatrixBatch& x, DType dtype, int columns) {
-  return device::encode_tensor_map(map, x, dtype, {64, 64}, true) &&
-         (columns % 64 == 0 || device::encode_tensor_map(tail, x, dtype, {columns % 64, 64}, true));
+  const int swizzled = swizzled_elements(dtype);
+  return device::encode_tensor_map(map, x, dtype, {swizzled, 64}, true) &&
+         (columns % swizzled == 0 || device::encode_tensor_map(tail, x, dtype, {columns % swizzled, 64}, true));
 }
 
 bool encode_results(GatedLaunchArgs& x, const GatedCall& call, int columns) {
   const auto is_pair_aligned = [](const void* bias) { return reinterpret_cast<std::uintptr_t>(bias) % 4 == 0; };
-  x.output.format = to_storage_format(call.out);
+  x.output.format = tile::to_device_format(call.out);
+  const auto make_result = [&](void* data, std::int64_t line) {
+    return GatedOperands::make_operand(data, call.dtype, call.m, call.n, line);
+  };
   x.output.stores_in_bulk =
-      (!call.y || (call.out == call.dtype && can_store_in_bulk(call.y, call.n, call.m, call.y_row_stride))) &&
+      (!call.y || (call.out == call.dtype && can_store_in_bulk(make_result(call.y, call.y_row_stride)))) &&
       ((!call.bu && !call.bg) || (call.bias == call.dtype && is_pair_aligned(call.bu) && is_pair_aligned(call.bg))) &&
-      (!call.h || can_store_in_bulk(call.h, call.n, call.m, call.h_row_stride));
+      (!call.h || can_store_in_bulk(make_result(call.h, call.h_row_stride)));
   if (!x.output.stores_in_bulk) return true;
   const auto make_lines = [&](void* data, std::int64_t line) {
-    return device::MatrixBatch{
-        data, call.n, call.m, 1, GatedOperands::make_operand(data, call.m, call.n, line).line_stride, 0};
+    return device::MatrixBatch{data, call.n, call.m, 1, make_result(data, line).line_stride, 0};
   };
   const device::MatrixBatch first =
       call.y ? make_lines(call.y, call.y_row_stride)
              : make_lines(call.h, call.h_row_stride);  // Kernels prefetch this map even if y is null
   if (!encode_store(x.output.map, x.output.tail, first, call.dtype, columns)) return false;
   if (!call.h) return true;
-  void* const gates = static_cast<char*>(call.h) + call.n * 2;
+  void* const gates = static_cast<char*>(call.h) + call.n * operand_bytes(call.dtype);
   return encode_store(x.u_maps.map, x.u_maps.tail, make_lines(call.h, call.h_row_stride), call.dtype, columns) &&
          encode_store(x.g_maps.map, x.g_maps.tail, make_lines(gates, call.h_row_stride), call.dtype, columns);
 }
@@ -85,21 +87,21 @@ bool encode_results(GatedLaunchArgs& x, const GatedCall& call, int columns) {
 // Copies the operands that the plan copies to `memory` and makes `operands` refer to the copies.
 Status copy_unaligned_operands(const GatedPlan& plan, GatedOperands& operands, char* memory, cudaStream_t stream) {
   const auto copy = [&](TileOperand& x) {
-    const cudaError_t e = copy_to_aligned_lines(x, false, memory, 1, stream);
+    const Status copied = copy_to_aligned_lines(x, false, memory, 1, stream);
     x.data = memory;
     x.line_stride = copy_line_stride(x);
     memory += copy_size_bytes(x, 1);
-    return e;
+    return copied;
   };
-  cudaError_t copied = cudaSuccess;
-  if (plan.copy_x) copied = copy(operands.x);
-  if (plan.copy_up && copied == cudaSuccess) copied = copy(operands.up);
-  if (plan.copy_gate && copied == cudaSuccess) copied = copy(operands.gate);
-  return device::to_status(copied, "copying an operand");
+  if (plan.copy_x) RIDGE_TRY_STATUS(copy(operands.x));
+  if (plan.copy_up) RIDGE_TRY_STATUS(copy(operands.up));
+  if (plan.copy_gate) RIDGE_TRY_STATUS(copy(operands.gate));
+  return Done{};
 }
 
 Status launch_tiles(const GatedCall& call, const GatedPlan& plan, const device::DeviceWorkspace& workspace,
                     cudaStream_t stream) {
+  RIDGE_TRY(kernel, find_gated_kernel(plan.config, call.dtype));
   const MatmulConfig& c = sm90_gated_kernel_configs[plan.config];
   char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
   GatedLaunchArgs x{};
@@ -113,8 +115,8 @@ Status launch_tiles(const GatedCall& call, const GatedPlan& plan, const device::
   }
   GatedOperands operands = make_gated_operands(call);
   RIDGE_TRY_STATUS(copy_unaligned_operands(plan, operands, next_free, stream));
-  if (!encode_load(x.a, operands.x, call.dtype, c.m, c.k) || !encode_load(x.b, operands.up, call.dtype, c.n / 2, c.k) ||
-      !encode_load(x.c, operands.gate, call.dtype, c.n / 2, c.k) || !encode_results(x, call, c.n / 2))
+  if (!encode_load(x.a, operands.x, c.m, c.k) || !encode_load(x.b, operands.up, c.n / 2, c.k) ||
+      !encode_load(x.c, operands.gate, c.n / 2, c.k) || !encode_results(x, call, c.n / 2))
     return device::tensor_map_error();
   x.d = call.y;
   x.h = call.h;
@@ -129,7 +131,7 @@ Status launch_tiles(const GatedCall& call, const GatedPlan& plan, const device::
                      plan.raster_rows};
   x.blocks = plan.blocks;
   x.stream = stream;
-  return device::to_status(find_gated_kernel(plan.config, call.dtype).launch(x), "launching the gated layer");
+  return device::to_status(kernel.launch(x), "launching the gated layer");
 }
 
 // Arguments of the slow kernel for any layout and type, one element per thread.
@@ -178,8 +180,8 @@ Status launch(const GatedCall& call, const GatedPlan& plan, const device::Device
   RIDGE_TRY_STATUS(device::check_workspace(workspace, plan.workspace_bytes));
   if (plan.path == GatedPlan::Path::tiles) return launch_tiles(call, plan, workspace, stream);
   const bool along_k = call.weights == tile::Major::k;
-  const PlainGatedArgs p{to_storage_format(call.dtype),
-                         to_storage_format(call.out),
+  const PlainGatedArgs p{tile::to_device_format(call.dtype),
+                         tile::to_device_format(call.out),
                          call.activation,
                          call.m,
                          call.n,

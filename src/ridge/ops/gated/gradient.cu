@@ -37,15 +37,8 @@ template <EpilogueActivation activation> __device__ ValueAndSlope evaluate_gate(
   return {g * r, r * fmaf(g * (1 - r), z_slope, 1.0F)};
 }
 
-template <class T> __device__ float decode_element(std::uint16_t bits) {
-  if constexpr (std::is_same_v<T, Bf16>) return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
-  float x;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
-  return x;
-}
-template <class T> __device__ std::uint16_t encode_element(float x) {
-  return tile::sm90::to_stored(std::is_same_v<T, Bf16> ? tile::StorageFormat::bf16 : tile::StorageFormat::f16, x);
-}
+template <class T> __device__ float decode_element(std::uint16_t bits) { return tile::sm90::widen(T{bits}); }
+template <class T> __device__ std::uint16_t encode_element(float x) { return tile::sm90::round_to<T>(x).bits; }
 
 struct GradientArgs {
   std::int64_t m, n, dy_row_stride, h_row_stride, dh_row_stride;
@@ -191,11 +184,10 @@ Status launch(const GateGradientCall& c, const device::DeviceWorkspace& workspac
                   static_cast<unsigned>(ceil_div(c.m, rows_per_block)));
   if (c.m == 0) {
     for (void* const db : {c.dbu, c.dbg})
-      if (db != nullptr) cudaMemsetAsync(db, 0, static_cast<std::size_t>(c.n) * 2, stream);
-  } else if (c.dtype == DType::bf16) {
-    launch_passes<Bf16>(c, p, is_vectorized, grid, stream);
-  } else {
-    launch_passes<F16>(c, p, is_vectorized, grid, stream);
+      if (db != nullptr) cudaMemsetAsync(db, 0, static_cast<std::size_t>(c.n * operand_bytes(c.dtype)), stream);
+  } else if (!SixteenBitFloats::dispatch(c.dtype,
+                                         [&]<class T>() { launch_passes<T>(c, p, is_vectorized, grid, stream); })) {
+    return dtype_error<SixteenBitFloats>("the gate's gradient", c.dtype);
   }
   return device::to_status(cudaGetLastError(), "launching the gate's gradient");
 }

@@ -22,12 +22,12 @@ template <int index, class T> struct InputGradientKernel : JoinedMatmul<input_gr
 bool encode_a(tile::TargetInput& to, const InputGradient& x, const void* data, int rows) {
   to.batched = false;
   return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.k, x.m, 1, x.dh_row_stride, 0}, x.dtype,
-                                   {64, rows}, true);
+                                   {swizzled_elements(x.dtype), rows}, true);
 }
 bool encode_b(tile::TargetInput& to, const InputGradient& x, const void* data) {
   to.batched = false;
   return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.n, x.k, 1, x.weight_line_stride, 0}, x.dtype,
-                                   {64, 64}, true);
+                                   {swizzled_elements(x.dtype), 64}, true);
 }
 
 template <int index, class T> Status launch_with_config(const InputGradient& x, int blocks, cudaStream_t stream) {
@@ -39,7 +39,8 @@ template <int index, class T> Status launch_with_config(const InputGradient& x, 
   if (!encode_a(g.a.target, x, x.du, ConfiguredKernel::config.m) ||
       !encode_a(g.second_a.target, x, x.dg, ConfiguredKernel::config.m) || !encode_b(g.b.target, x, x.up) ||
       !encode_b(g.second_b.target, x, x.gate) ||
-      !device::encode_tensor_map(g.d.target.map, {x.dx, x.n, x.m, 1, x.dx_row_stride, 0}, x.dtype, {64, 64}, true))
+      !device::encode_tensor_map(g.d.target.map, {x.dx, x.n, x.m, 1, x.dx_row_stride, 0}, x.dtype,
+                                 {swizzled_elements(x.dtype), 64}, true))
     return device::tensor_map_error();
   g.second_begin = padded_depth(x.k);
   g.d.target.adds_to_output = x.add;
@@ -64,8 +65,8 @@ template <class T> Status launch_with_type(const InputGradient& x, const InputGr
 }  // namespace
 
 Status launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream) {
-  return call.dtype == DType::bf16 ? launch_with_type<Bf16>(call, plan, stream)
-                                   : launch_with_type<F16>(call, plan, stream);
+  return SixteenBitFloats::dispatch_or_error("the input's gradient", call.dtype,
+                                             [&]<class T>() { return launch_with_type<T>(call, plan, stream); });
 }
 
 }  // namespace ridge::ops::cuda

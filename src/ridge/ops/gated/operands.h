@@ -8,7 +8,7 @@ namespace ridge::ops::cuda {
 
 struct GatedOperands {
   TileOperand x, up, gate;
-  static TileOperand make_operand(const void* data, std::int64_t lines, std::int64_t k, std::int64_t line,
+  static TileOperand make_operand(const void* data, DType dtype, std::int64_t lines, std::int64_t k, std::int64_t line,
                                   tile::Major major = tile::Major::k);
 };
 GatedOperands make_gated_operands(const GatedCall& call);

@@ -12,11 +12,6 @@
 #include "ridge/ops/product/closed_form.h"
 
 namespace ridge::ops::cuda {
-namespace {
-
-bool is_float(DType x) { return x == DType::bf16 || x == DType::f16 || x == DType::f32; }
-
-}  // namespace
 
 GatedCall make_gated_call(const GatedLayer& l) {
   GatedCall c;
@@ -37,23 +32,23 @@ GatedCall make_gated_call(const GatedLayer& l) {
   return c;
 }
 
-TileOperand GatedOperands::make_operand(const void* data, std::int64_t extent, std::int64_t k, std::int64_t line,
-                                        tile::Major major) {
-  TileOperand x{data, major, extent, k, line, 0};
+TileOperand GatedOperands::make_operand(const void* data, DType dtype, std::int64_t extent, std::int64_t k,
+                                        std::int64_t line, tile::Major major) {
+  TileOperand x{data, dtype, major, extent, k, line, 0};
   if (x.line_count() <= 1) x.line_stride = copy_line_stride(x);  // Unused, but the copy engine checks it
   return x;
 }
 
 GatedOperands make_gated_operands(const GatedCall& c) {
-  return {GatedOperands::make_operand(c.x, c.m, c.k, c.x_row_stride),
-          GatedOperands::make_operand(c.up, c.n, c.k, c.weight_line_stride, c.weights),
-          GatedOperands::make_operand(c.gate, c.n, c.k, c.weight_line_stride, c.weights)};
+  return {GatedOperands::make_operand(c.x, c.dtype, c.m, c.k, c.x_row_stride),
+          GatedOperands::make_operand(c.up, c.dtype, c.n, c.k, c.weight_line_stride, c.weights),
+          GatedOperands::make_operand(c.gate, c.dtype, c.n, c.k, c.weight_line_stride, c.weights)};
 }
 
 Reason unsupported_reason(const GatedCall& c) {
   if (c.m < 0 || c.n < 0 || c.k < 0)
     return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", c.m, c.n, c.k);
-  if (!is_float(c.dtype) || !is_float(c.out) || !is_float(c.bias))
+  if (!StoredFloats::contains(c.dtype) || !StoredFloats::contains(c.out) || !StoredFloats::contains(c.bias))
     return fmt::format("expected bf16, f16 or f32, found {} -> {} with biases in {}", dtype_name(c.dtype),
                        dtype_name(c.out), dtype_name(c.bias));
   const bool is_k_major = c.weights == tile::Major::k;
@@ -88,18 +83,20 @@ Reason unsupported_reason(const GatedCall& c) {
 
 // Returns the work of both products as one, without copies of operands.
 static TileWork make_gated_work(const GatedCall& call) {
-  TileWork work{1, call.m, 2 * call.n, call.k};
+  const int element_bytes = operand_bytes(call.dtype);
+  TileWork work{1, call.m, 2 * call.n, call.k, element_bytes};
   const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
-  work.minimum_bytes =
-      2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
-      product(call.m, call.n) * ((call.y != nullptr ? dtype_bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
+  work.minimum_bytes = element_bytes * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
+                       product(call.m, call.n) * ((call.y != nullptr ? dtype_bits(call.out) / 8 : 0) +
+                                                  (call.h != nullptr ? 2 * element_bytes : 0));
   return work;
 }
 
 std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                    int config, int splits) {
   const MatmulConfig& c = sm90_gated_kernel_configs[config];
-  if (call.m == 0 || call.n == 0 || call.k == 0 || call.dtype == DType::f32 || c.b != call.weights) return std::nullopt;
+  if (call.m == 0 || call.n == 0 || call.k == 0 || c.b != call.weights) return std::nullopt;
+  if (!SixteenBitFloats::contains(call.dtype)) return std::nullopt;
   constexpr std::int64_t max_int = (std::int64_t{1} << 31) - 1024;
   const std::int64_t stages = ceil_div(call.k, c.k);
   if (call.m > max_int || 2 * call.n > max_int || call.k > max_int || stages * splits > max_int) return std::nullopt;
@@ -151,8 +148,8 @@ GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes, const 
 
 Reason unsupported_reason(const GateGradientCall& c) {
   if (c.m < 0 || c.n < 0) return fmt::format("expected sizes of at least 0, found n {}, f {}", c.m, c.n);
-  if (c.dtype != DType::bf16 && c.dtype != DType::f16)
-    return fmt::format("expected bf16 or f16, found {}", dtype_name(c.dtype));
+  if (!SixteenBitFloats::contains(c.dtype))
+    return fmt::format("expected {}, found {}", SixteenBitFloats::names(), dtype_name(c.dtype));
   if (ceil_div(c.m, c.rows_per_block) > 65535)
     return fmt::format("expected at most {} rows, found {}", 65535 * c.rows_per_block, c.m);
   const bool has_results = c.m > 0 && c.n > 0;
@@ -161,8 +158,9 @@ Reason unsupported_reason(const GateGradientCall& c) {
         {"h", c.h, c.h_row_stride, 2 * c.n},
         {"dh", static_cast<const void*>(c.dh), c.dh_row_stride, 2 * c.n}}) {
     if (has_results && data == nullptr) return fmt::format("{}: expected device memory, found a null pointer", name);
-    if (reinterpret_cast<std::uintptr_t>(data) % 2 != 0)
-      return fmt::format("{}: expected a pointer to whole elements, found one that is not a multiple of 2 bytes", name);
+    if (const int bytes = operand_bytes(c.dtype); reinterpret_cast<std::uintptr_t>(data) % bytes != 0)
+      return fmt::format("{}: expected a pointer to whole elements, found one that is not a multiple of {} bytes", name,
+                         bytes);
     if (c.m > 1 && line < min_stride)
       return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, min_stride,
                          line);

@@ -60,11 +60,10 @@ template <class T> struct Gate {
   TILE_FN void write_unaligned(const View& view, float u, float g, tile::Index row, tile::Index col) const {
     if (bu.data) u += tile::sm90::read_stored(bu.format, bu.data, col);
     if (bg.data) g += tile::sm90::read_stored(bg.format, bg.data, col);
-    constexpr auto stored_as = std::is_same_v<T, Bf16> ? tile::StorageFormat::bf16 : tile::StorageFormat::f16;
     if (stores_h) {
       auto* const line = reinterpret_cast<std::uint16_t*>(h) + row * h_row_stride + col;
-      line[0] = tile::sm90::to_stored(stored_as, u);
-      line[view.cols] = tile::sm90::to_stored(stored_as, g);
+      line[0] = tile::sm90::round_to<T>(u).bits;
+      line[view.cols] = tile::sm90::round_to<T>(g).bits;
     }
     if (view.data == nullptr) return;
     const float y = u * tile::sm90::Math::apply_activation(activation, g);

@@ -51,13 +51,16 @@ ConcurrentReaders count_readers(const MatmulConfig& c, const TileWork& w, double
 BlockCycles count_block_cycles(const ClosedFormConstants& f, const MatmulConfig& c, const TileWork& w,
                                const ConcurrentReaders& concurrent) {
   const double rate = c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate;
-  const double multiply = c.m / 64.0 * (c.k / 16.0) * std::max(c.n / 2.0, f.read_a_cycles + c.n / 4.0);
+  const double multiply = c.m / 64.0 * (static_cast<double>(c.k) * w.operand_bytes / wgmma_bytes) *
+                          std::max(c.n / 2.0, f.read_a_cycles + c.n / 4.0);
   const double lines = static_cast<double>(c.m) / c.cluster_n * unaligned_load_factor(f, w.alignment_a, c.a) +
                        static_cast<double>(c.n) / c.cluster_m * unaligned_load_factor(f, w.alignment_b, c.b);
-  const double narrow_readers = (w.narrow_a ? concurrent.a * 64 / static_cast<double>(w.m) : 0) +
-                                (w.narrow_b ? concurrent.b * 64 / static_cast<double>(w.n) : 0);
+  const double box = swizzle_bytes / w.operand_bytes;  // Elements of a line in a box
+  const double narrow_readers = (w.narrow_a ? concurrent.a * box / static_cast<double>(w.m) : 0) +
+                                (w.narrow_b ? concurrent.b * box / static_cast<double>(w.n) : 0);
   const double load =
-      std::max(lines * c.k * 2 / rate, (c.m + c.n) * c.k * 2 / f.arrival_rate) + narrow_readers * f.narrow_line_cycles;
+      std::max(lines * c.k * w.operand_bytes / rate, (c.m + c.n) * c.k * w.operand_bytes / f.arrival_rate) +
+      narrow_readers * f.narrow_line_cycles;
   const double wait = c.roles == Roles::cooperative && c.consumers > 1 ? f.cooperative_factor : 1;
   const double boxes =
       ceil_quotient(c.n, 64) * c.m / c.warpgroups_per_tile() / 64 * (w.element_stores ? f.element_store_factor : 1);
@@ -132,8 +135,9 @@ double predict_copy_us(const BoundRates& rates, const TileWork& w, const DeviceN
 }  // namespace
 
 BoundKind classify_bound(const TileWork& w, const DeviceNumbers& device) {
-  const double multiplies =
-      static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * static_cast<double>(w.k);
+  // The rate is that of operands of 16 bits; an instruction multiplies 32 bytes along k in the same time.
+  const double k = static_cast<double>(w.k) * w.operand_bytes / OperandType<Bf16>::bytes;
+  const double multiplies = static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * k;
   const double concurrent = device.multiprocessors * kernel_constants().multiply_adds_per_cycle * device.clock_hz;
   if (multiplies / concurrent > w.minimum_bytes / device.memory_bytes_per_s) return BoundKind::multiplies;
   return w.result_bytes > w.minimum_bytes / 2 ? BoundKind::results : BoundKind::bytes;
@@ -163,7 +167,7 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
   const double blocks = streamed ? sms : std::min(items, concurrent);
   const BlockCycles x = count_block_cycles(f, c, w, count_readers(c, w, std::max(1.0, blocks / c.cluster() / splits)));
   const double each = static_cast<double>(c.m) / c.cluster_n + static_cast<double>(c.n) / c.cluster_m;
-  const double requested_bytes = tiles * stages * each * c.k * 2;
+  const double requested_bytes = tiles * stages * each * c.k * w.operand_bytes;
   const double unique_bytes =
       w.minimum_bytes + std::max(requested_bytes - w.minimum_bytes, 0.0) * rates.memory / rates.l2_repeat;
   const double bytes = overlap_times(unique_bytes, requested_bytes * rates.memory / rates.l2_total,
@@ -175,7 +179,7 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
   const double busy = std::min(1.0, tiles * stages * x.multiply / sms / rates.cycles_per_us / us);
   us *= 1 + f.power_slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
   us += (f.launch_cycles + f.first_load_cycles +
-         (c.m + c.n) * c.k * 2 / (c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate)) /
+         (c.m + c.n) * c.k * w.operand_bytes / (c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate)) /
         rates.cycles_per_us;
   if (c.cluster() > 1)
     us += (f.cluster_start_cycles + f.cluster_block_cycles * blocks * base::log2(c.cluster())) / rates.cycles_per_us;
@@ -188,10 +192,10 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
 
 double predict_gemv_seconds(const GemvWork& w, const DeviceNumbers& device) {
   const KernelConstants& n = kernel_constants();
-  const double words = std::ceil(static_cast<double>(w.k) * 2 / std::min(w.alignment, 8));
+  const double words = std::ceil(static_cast<double>(w.k) * w.operand_bytes / std::min(w.alignment, 8));
   const double lines = static_cast<double>(w.batch) * static_cast<double>(w.n), rows = static_cast<double>(w.m);
   const double each = n.gemv_cycles_per_line + words * (1 + rows) * n.gemv_cycles_per_word / 32;
-  const double bytes = 2 * lines * static_cast<double>(w.k);
+  const double bytes = w.operand_bytes * lines * static_cast<double>(w.k);
   return device.launch_s +
          std::max(lines * each / device.multiprocessors / device.clock_hz, bytes / device.memory_bytes_per_s);
 }
@@ -202,7 +206,7 @@ BlockThroughput block_throughput(const MatmulConfig& c) {
   return {.load_bytes_per_cycle = c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate,
           .load_latency = f.first_load_cycles,
           .flops_per_cycle = 2.0 * c.m * c.n * c.k / one.multiply,
-          .store_bytes_per_cycle = 64 * 64 * 2 / f.store_box_cycles,
+          .store_bytes_per_cycle = 64 * swizzle_bytes / f.store_box_cycles,
           .store_latency = f.tile_end_cycles + f.exposed_end_cycles};
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "ridge/base/operand_type.h"
 #include "ridge/tile/roles.h"
 
 namespace ridge::ops {
@@ -273,6 +274,14 @@ constexpr bool is_in_sample(std::size_t index) {
     if ((x.cluster_m > 1) == (c.cluster_m > 1) && (x.cluster_n > 1) == (c.cluster_n > 1)) new_cluster = false;
   }
   return new_layout || new_cluster;
+}
+
+// Returns a config of `sm90_kernel_configs` for operands of so many bytes. The list has k of operands of 16 bits; a
+// stage of other operands has as many bytes.
+constexpr MatmulConfig kernel_config(int config, int operand_bytes) {
+  MatmulConfig out = sm90_kernel_configs[static_cast<std::size_t>(config)];
+  out.k = out.k * OperandType<Bf16>::bytes / operand_bytes;
+  return out;
 }
 
 }  // namespace ridge::ops

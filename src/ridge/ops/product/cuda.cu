@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/tensor_maps.h"
@@ -13,65 +14,48 @@
 
 namespace ridge::ops::cuda {
 
-extern template void register_configs<Bf16, 0>(CompiledConfig*);
-extern template void register_configs<Bf16, 1>(CompiledConfig*);
-extern template void register_configs<Bf16, 2>(CompiledConfig*);
-extern template void register_configs<Bf16, 3>(CompiledConfig*);
-extern template void register_configs<Bf16, 4>(CompiledConfig*);
-extern template void register_configs<Bf16, 5>(CompiledConfig*);
-extern template void register_configs<Bf16, 6>(CompiledConfig*);
-extern template void register_configs<F16, 0>(CompiledConfig*);
-extern template void register_configs<F16, 1>(CompiledConfig*);
-extern template void register_configs<F16, 2>(CompiledConfig*);
-extern template void register_configs<F16, 3>(CompiledConfig*);
-extern template void register_configs<F16, 4>(CompiledConfig*);
-extern template void register_configs<F16, 5>(CompiledConfig*);
-extern template void register_configs<F16, 6>(CompiledConfig*);
-
 namespace {
 
 using tile::Major;
 
 using CompiledConfigs = std::array<CompiledConfig, sm90_kernel_configs.size()>;
+// The parts are instantiated in the objects of sm90.cu.
 template <class T> const CompiledConfigs& compiled_configs() {
-  static const CompiledConfigs configs = [] {
-    static_assert(config_parts == 7, "one call for each part");
+  static const CompiledConfigs configs = []<int... part>(std::integer_sequence<int, part...>) {
     CompiledConfigs r{};
-    register_configs<T, 0>(r.data());
-    register_configs<T, 1>(r.data());
-    register_configs<T, 2>(r.data());
-    register_configs<T, 3>(r.data());
-    register_configs<T, 4>(r.data());
-    register_configs<T, 5>(r.data());
-    register_configs<T, 6>(r.data());
+    (register_configs<T, part>(r.data()), ...);
     return r;
-  }();
+  }
+  (std::make_integer_sequence<int, config_parts>());
   return configs;
 }
-const CompiledConfig& find_kernel(int config, DType in) {
-  return (in == DType::bf16 ? compiled_configs<Bf16>() : compiled_configs<F16>())[config];
+Result<CompiledConfig> find_kernel(int config, DType in) {
+  return OperandDTypes::dispatch_or_error("a kernel with tensor cores", in, [&]<class T>() {
+    return Result<CompiledConfig>(compiled_configs<T>()[config]);
+  });
 }
 
 struct LoadBox {
   int rows, depth, loading_blocks;
 };
 // Encodes the tensor map of a tile that `loading_blocks` blocks load together: each block loads a part of the rows or,
-// if its rows are not a multiple of 64, a part of k (tile/sm90/tile_operations.h).
-bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batch, DType dtype, LoadBox tile) {
+// if its rows are not a multiple of a box, a part of k (tile/sm90/tile_operations.h).
+bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batch, LoadBox tile) {
+  const int swizzled = swizzled_elements(x.dtype);
   to.batched = batch > 1 && x.batch_stride != 0;
   const device::MatrixBatch lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
                                   to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
   const int rows = tile.rows / tile.loading_blocks;
-  const int depth = rows % 64 == 0 ? tile.depth : tile.depth / tile.loading_blocks;
-  const device::TensorMapBox box = {64, x.major == Major::k ? rows : depth};
-  return device::encode_tensor_map(to.map, lines, dtype, box, true);
+  const int depth = rows % swizzled == 0 ? tile.depth : tile.depth / tile.loading_blocks;
+  const device::TensorMapBox box = {swizzled, x.major == Major::k ? rows : depth};
+  return device::encode_tensor_map(to.map, lines, x.dtype, box, true);
 }
 
 tile::TargetOutput make_output(const MatmulCall& call, const TileProblem& t) {
   tile::TargetOutput o{};
   static_cast<tile::Epilogue&>(o) =
       to_tile_epilogue(t.d_transposed ? transpose_epilogue(call.epilogue) : call.epilogue, call.problem.d.dtype);
-  const std::uintptr_t vector_bytes = o.format == tile::StorageFormat::f32 ? 16 : 8;
+  const std::uintptr_t vector_bytes = 4 * bytes_of(o.format);
   o.aligned_fours = reinterpret_cast<std::uintptr_t>(t.d) % vector_bytes == 0 && t.d_line_stride % 4 == 0 &&
                     (t.result_matrices() == 1 || t.d_batch_stride % 4 == 0);
   o.vector_epilogue = has_vector_epilogue(call);
@@ -85,10 +69,11 @@ bool encode_output(tile::TargetOutput& o, const MatmulCall& call, const TileProb
   o.adds_to_output = adds_rounded_sum(call);
   o.stores_in_bulk = can_store_in_bulk(call);
   if (!o.stores_in_bulk) return true;
-  const device::TensorMapBox box = {64, c.swap ? c.n : 64};
+  const int swizzled = swizzled_elements(dtype);
+  const device::TensorMapBox box = {swizzled, c.swap ? c.n : 64};
   const device::MatrixBatch lines{t.d, t.n, t.m, t.result_matrices(), t.d_line_stride, t.d_batch_stride};
   if (!device::encode_tensor_map(o.map, lines, dtype, box, true)) return false;
-  return c.swap || c.n % 64 == 0 || device::encode_tensor_map(o.tail, lines, dtype, {c.n % 64, 64}, false);
+  return c.swap || c.n % swizzled == 0 || device::encode_tensor_map(o.tail, lines, dtype, {c.n % swizzled, 64}, false);
 }
 
 bool encode_rows(tile::PeerRowMaps& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
@@ -99,21 +84,28 @@ bool encode_rows(tile::PeerRowMaps& o, const MatmulCall& call, const TileProblem
     own_rows.data = o.gathered.own_shard;
     own_rows.extent = o.gathered.shard_rows;
     tile::TargetInput map;
-    if (!encode_input(map, own_rows, 1, call.problem.a.dtype, {c.m, c.k, c.cluster_n})) return false;
+    if (!encode_input(map, own_rows, 1, {c.m, c.k, c.cluster_n})) return false;
     o.own_shard = map.map;
   }
   if (o.scattered.rows > 0)
     for (int i = 0; i < o.scattered.total_rows / o.scattered.shard_rows; ++i) {
       const device::MatrixBatch lines{o.scattered.shard_data[i], t.n, o.scattered.shard_rows, 1, t.d_line_stride,
                                       t.d_batch_stride};
-      if (!device::encode_tensor_map(o.shards[i], lines, call.problem.d.dtype, {64, 64}, true)) return false;
+      if (!device::encode_tensor_map(o.shards[i], lines, call.problem.d.dtype,
+                                     {swizzled_elements(call.problem.d.dtype), 64}, true))
+        return false;
     }
   return true;
 }
 
 Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device::DeviceWorkspace& workspace,
                     TileProblem t, CUstream_st* stream) {
-  const MatmulConfig& c = sm90_kernel_configs[plan.config];
+  const DType in = call.problem.a.dtype;
+  RIDGE_TRY(compiled, find_kernel(plan.config, in));
+  if (!compiled.launch)
+    return absent_error("config " + std::to_string(plan.config) +
+                        " is not in this build: expected a build with RIDGE_MENU=WHOLE, found SAMPLE");
+  const MatmulConfig c = kernel_config(plan.config, operand_bytes(in));
   if (call.row_walk().rows > 0 && !(call.gathered.rows > 0 ? c.can_gather_rows() : c.can_scatter_rows()))
     return input_error("config " + std::to_string(plan.config) +
                        " cannot gather or scatter rows: expected a plan of choose_exchanged_rows_plan()");
@@ -128,23 +120,20 @@ Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device
                                          "clearing the workspace's counters"));
   }
   const auto copy = [&](TileOperand& x, bool transpose) {
-    const cudaError_t e = copy_to_aligned_lines(x, transpose, next_free, t.batch, stream);
+    const Status copied = copy_to_aligned_lines(x, transpose, next_free, t.batch, stream);
     if (transpose) x = with_contiguous_k(x);
     x.data = next_free;
     x.line_stride = copy_line_stride(x);
     next_free += copy_size_bytes(x, t.batch);
     if (x.batch_stride != 0) x.batch_stride = x.line_count() * x.line_stride;
-    return e;
+    return copied;
   };
-  cudaError_t copied = cudaSuccess;
-  if (plan.copy_a) copied = copy(t.a, plan.transpose_a);
-  if (plan.copy_b && copied == cudaSuccess) copied = copy(t.b, plan.transpose_b);
-  RIDGE_TRY_STATUS(device::to_status(copied, "copying an operand"));
+  if (plan.copy_a) RIDGE_TRY_STATUS(copy(t.a, plan.transpose_a));
+  if (plan.copy_b) RIDGE_TRY_STATUS(copy(t.b, plan.transpose_b));
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
-  const DType in = call.problem.a.dtype;
   x.output = make_output(call, t);
-  if (!encode_input(x.a, a, t.batch, in, {c.m, c.k, c.cluster_n}) ||
-      !encode_input(x.b, b, t.batch, in, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c) ||
+  if (!encode_input(x.a, a, t.batch, {c.m, c.k, c.cluster_n}) ||
+      !encode_input(x.b, b, t.batch, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c) ||
       !encode_rows(x.shared_rows, call, t, c))
     return device::tensor_map_error();
   // Operands that are read once are evicted first from the L2, so that reused operands stay there (saves 1 to 3 % of
@@ -171,10 +160,6 @@ Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device
   x.blocks = plan.blocks;
   x.dependent_launch = plan.dependent_launch;
   x.stream = stream;
-  const CompiledConfig& compiled = find_kernel(plan.config, in);
-  if (!compiled.launch)
-    return absent_error("config " + std::to_string(plan.config) +
-                        " is not in this build: expected a build with RIDGE_MENU=WHOLE, found SAMPLE");
   return device::to_status(compiled.launch(x), "launching the product");
 }
 
@@ -187,15 +172,14 @@ Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::Devi
   const TileProblem t = make_tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
   const auto multiply = plan.path == MatmulPlan::Path::gemv ? multiply_gemv : multiply_plain;
-  return device::to_status(multiply(t, to_storage_format(call.problem.a.dtype), make_output(call, t), stream),
-                           "launching the product");
+  return multiply(t, make_output(call, t), stream);
 }
 
 std::optional<KernelResources> kernel_resources(int config, DType in) {
   KernelResources properties;
-  const CompiledConfig& compiled = find_kernel(config, in);
-  if (!compiled.properties) return std::nullopt;
-  if (compiled.properties(properties) != cudaSuccess) {
+  const Result<CompiledConfig> compiled = find_kernel(config, in);
+  if (!compiled || !compiled->properties) return std::nullopt;
+  if (compiled->properties(properties) != cudaSuccess) {
     cudaGetLastError();
     return std::nullopt;
   }

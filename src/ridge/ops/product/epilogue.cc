@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ridge/base/dtype_set.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/pool/isa.h"
 
@@ -25,7 +26,7 @@ bool adds_rounded_sum(const MatmulCall& call) {
 Reason validate_epilogue(const MatmulEpilogue& e) {
   for (const auto& [what, x] :
        {std::pair{"scale", &e.scale}, {"bias", &e.bias}, {"gate", &e.gate}, {"addend", &e.addend}})
-    if (x->data && x->dtype != DType::f32 && x->dtype != DType::bf16 && x->dtype != DType::f16)
+    if (x->data && !StoredFloats::contains(x->dtype))
       return std::string(what) + ": expected bf16, f16 or f32, found " + std::string(dtype_name(x->dtype));
   return {};
 }
@@ -45,10 +46,10 @@ MatmulCall transpose_call(const MatmulCall& x) {
 
 tile::Epilogue to_tile_epilogue(const MatmulEpilogue& e, DType d) {
   const auto operand = [](const EpilogueOperand& x) {
-    return tile::EpilogueInput{x.data, to_storage_format(x.dtype), x.row_stride, x.col_stride, x.batch_stride};
+    return tile::EpilogueInput{x.data, tile::to_storage_format(x.dtype), x.row_stride, x.col_stride, x.batch_stride};
   };
-  return {to_storage_format(d), e.activation,    e.alpha,         e.beta,
-          operand(e.scale),     operand(e.bias), operand(e.gate), operand(e.addend)};
+  return {tile::to_storage_format(d), e.activation,    e.alpha,         e.beta,
+          operand(e.scale),           operand(e.bias), operand(e.gate), operand(e.addend)};
 }
 
 void apply_epilogue(const tile::EpilogueTile& x) {

@@ -3,7 +3,7 @@
 
 #include "ridge/base/reason.h"
 #include "ridge/ops/product/call.h"
-#include "ridge/ops/stored.h"
+#include "ridge/tile/epilogue.h"
 
 namespace ridge {
 namespace tile {

@@ -2,6 +2,7 @@
 // set. The epilogue takes about ten instructions per element, compared with k multiply-adds.
 #include <cstring>
 
+#include "ridge/base/check.h"
 #include "ridge/ops/function/vector_math.h"
 #include "ridge/ops/function/vector_math_storage.h"
 #include "ridge/ops/product/epilogue.h"
@@ -38,7 +39,8 @@ template <class V> V load_operand(const tile::EpilogueInput& p, std::int64_t at,
   switch (p.format) {
     case tile::StorageFormat::bf16: return load_strided<V>(static_cast<const Bf16*>(p.data) + at, p.col_stride, n);
     case tile::StorageFormat::f16: return load_strided<V>(static_cast<const F16*>(p.data) + at, p.col_stride, n);
-    default: return load_strided<V>(static_cast<const float*>(p.data) + at, p.col_stride, n);
+    case tile::StorageFormat::f32: return load_strided<V>(static_cast<const float*>(p.data) + at, p.col_stride, n);
+    default: RIDGE_CHECK(false, "validate_epilogue() accepts no other dtype");
   }
 }
 
@@ -79,6 +81,7 @@ template <class V> void apply_and_store_tile(const tile::EpilogueTile& x) {
         case tile::StorageFormat::f16: store_vector<V, F16>(y, x.out, at, n, x.col_stride); break;
         case tile::StorageFormat::f32: store_vector<V, float>(y, x.out, at, n, x.col_stride); break;
         case tile::StorageFormat::int8: store_int8<V>(y, x.out, at, n, x.col_stride); break;
+        default: RIDGE_CHECK(false, "unsupported_reason() accepts no other dtype");
       }
     }
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/tile/grouped_scheduler.h"
 #include "ridge/tile/sm90/epilogue.h"
 
@@ -11,21 +12,25 @@ namespace {
 
 using tile::Index, tile::Major, tile::StorageFormat;
 
-struct LineSource {  // Element x of line r of matrix i is data[i * batch_stride + r * line_stride + x]
-  const std::uint16_t* data;
+// Copies treat elements as integers of their size. Element x of line r of matrix i is
+// data[i * batch_stride + r * line_stride + x].
+template <class Element> struct LineSource {
+  const Element* data;
   Index length, lines, matrices, line_stride, batch_stride;
 };
 
-// Loads eight elements of a line starting at x, with zeros after its end. The start of a line is aligned to `Word`.
-template <class Word> __device__ uint4 load_eight(const std::uint16_t* line, Index x, Index length) {
-  alignas(16) std::uint16_t out[8];
-  if (x + 8 <= length) {
+template <class Element> inline constexpr int per_unit = 16 / sizeof(Element);  // elements in 16 bytes
+
+// Loads 16 bytes of a line starting at element x, with zeros after its end. The start of a line is aligned to `Word`.
+template <class Word, class Element> __device__ uint4 load_unit(const Element* line, Index x, Index length) {
+  alignas(16) Element out[per_unit<Element>];
+  if (x + per_unit<Element> <= length) {
     constexpr int words = 16 / sizeof(Word);
 #pragma unroll
     for (int q = 0; q < words; ++q) reinterpret_cast<Word*>(out)[q] = reinterpret_cast<const Word*>(line + x)[q];
   } else {
 #pragma unroll
-    for (int q = 0; q < 8; ++q) out[q] = x + q < length ? line[x + q] : 0;
+    for (int q = 0; q < per_unit<Element>; ++q) out[q] = x + q < length ? line[x + q] : 0;
   }
   return *reinterpret_cast<const uint4*>(out);
 }
@@ -36,43 +41,45 @@ TILE_FN void begin_copy() {
   tile::sm90::let_next_kernel_start();
 }
 
-template <class Word, class Count>
-__global__ void copy_to_aligned_lines_kernel(LineSource from, std::uint16_t* to, Count chunks, Count all) {
+template <class Word, class Count, class Element>
+__global__ void copy_to_aligned_lines_kernel(LineSource<Element> from, Element* to, Count chunks, Count all) {
   begin_copy();
   const Count lines = static_cast<Count>(from.lines);
   for (Count i = Count{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += Count{gridDim.x} * blockDim.x) {
-    const Count row = i / chunks, x = i % chunks * 8;
-    const std::uint16_t* const line = from.data + row / lines * from.batch_stride + row % lines * from.line_stride;
-    *reinterpret_cast<uint4*>(to + static_cast<Index>(row) * static_cast<Index>(chunks) * 8 + x) =
-        load_eight<Word>(line, x, from.length);
+    const Count row = i / chunks, x = i % chunks * per_unit<Element>;
+    const Element* const line = from.data + row / lines * from.batch_stride + row % lines * from.line_stride;
+    *reinterpret_cast<uint4*>(to + static_cast<Index>(row) * static_cast<Index>(chunks) * per_unit<Element> + x) =
+        load_unit<Word>(line, x, from.length);
   }
 }
 
-// Transposes lines of fewer than 64 elements. A block transposes 64 lines in shared memory, so that it reads and writes
+// Transposes lines of fewer than 128 bytes. A block transposes 64 lines in shared memory, so that it reads and writes
 // contiguously.
 constexpr int transposed_lines = 64;
-template <class Word> __global__ void transpose_kernel(LineSource from, std::uint16_t* to, Index to_line) {
+template <class Word, class Element>
+__global__ void transpose_kernel(LineSource<Element> from, Element* to, Index to_line) {
   begin_copy();
-  constexpr int wide = sizeof(Word) / 2;
-  __shared__ std::uint16_t transposing[transposed_lines][transposed_lines + 2];
+  constexpr int wide = sizeof(Word) / sizeof(Element), units = transposed_lines / per_unit<Element>;
+  constexpr int max_length = 128 / sizeof(Element);
+  __shared__ Element transposing[transposed_lines][max_length + 4 / sizeof(Element)];
   const int length = static_cast<int>(from.length), words = (length + wide - 1) / wide;
   const Index first = Index{blockIdx.x} * transposed_lines;
   for (Index matrix = blockIdx.y; matrix < from.matrices; matrix += gridDim.y) {
-    const std::uint16_t* const data = from.data + matrix * from.batch_stride;
+    const Element* const data = from.data + matrix * from.batch_stride;
 #pragma unroll 4
     for (int e = threadIdx.x; e < transposed_lines * words; e += blockDim.x) {
       const int r = e / words, x = e % words * wide;
       Word word{};
       if (first + r < from.lines) word = *reinterpret_cast<const Word*>(data + (first + r) * from.line_stride + x);
 #pragma unroll
-      for (int q = 0; q < wide; ++q) transposing[r][x + q] = reinterpret_cast<const std::uint16_t*>(&word)[q];
+      for (int q = 0; q < wide; ++q) transposing[r][x + q] = reinterpret_cast<const Element*>(&word)[q];
     }
     __syncthreads();
-    for (int e = threadIdx.x; e < length * (transposed_lines / 8); e += blockDim.x) {
-      const int x = e / (transposed_lines / 8), r = e % (transposed_lines / 8) * 8;
-      alignas(16) std::uint16_t out[8];
+    for (int e = threadIdx.x; e < length * units; e += blockDim.x) {
+      const int x = e / units, r = e % units * per_unit<Element>;
+      alignas(16) Element out[per_unit<Element>];
 #pragma unroll
-      for (int q = 0; q < 8; ++q) out[q] = transposing[r + q][x];
+      for (int q = 0; q < per_unit<Element>; ++q) out[q] = transposing[r + q][x];
       *reinterpret_cast<uint4*>(to + (matrix * length + x) * to_line + first + r) =
           *reinterpret_cast<const uint4*>(out);
     }
@@ -140,26 +147,27 @@ __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __
 // two lines of B. Lines are aligned to `Word`; a lane issues `gemv_words` loads per line before it multiplies.
 constexpr int gemv_warps = 8, gemv_columns = 2, gemv_words = 4;
 template <class T, class Word> __device__ void add_dot(float& sum, const Word& a, const Word& b) {
-  const auto* const x = reinterpret_cast<const std::uint16_t*>(&a);
-  const auto* const y = reinterpret_cast<const std::uint16_t*>(&b);
+  using Element = typename OperandType<T>::Word;
+  const auto* const x = reinterpret_cast<const Element*>(&a);
+  const auto* const y = reinterpret_cast<const Element*>(&b);
 #pragma unroll
-  for (int q = 0; q < static_cast<int>(sizeof(Word) / 2); ++q)
+  for (int q = 0; q < static_cast<int>(sizeof(Word) / sizeof(T)); ++q)
     sum += tile::sm90::unpack_pair<T>(x[q]).x * tile::sm90::unpack_pair<T>(y[q]).x;
 }
 
 // Loads *from, or zeros unless `inside`. `volatile` keeps the compiler from delaying the loads until their use.
-__device__ void load_or_zero(uint2& to, const std::uint16_t* from, bool inside) {
+__device__ void load_or_zero(uint2& to, const void* from, bool inside) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.v2.b32 {%0, %1}, [%2]; }"
       : "=&r"(to.x), "=&r"(to.y)
       : "l"(from), "r"(static_cast<int>(inside)));
 }
-__device__ void load_or_zero(std::uint32_t& to, const std::uint16_t* from, bool inside) {
+__device__ void load_or_zero(std::uint32_t& to, const void* from, bool inside) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.global.b32 %0, [%1]; }"
                : "=&r"(to)
                : "l"(from), "r"(static_cast<int>(inside)));
 }
-__device__ void load_or_zero(std::uint16_t& to, const std::uint16_t* from, bool inside) {
+__device__ void load_or_zero(std::uint16_t& to, const void* from, bool inside) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b16 %0, 0; @p ld.global.b16 %0, [%1]; }"
                : "=&h"(to)
                : "l"(from), "r"(static_cast<int>(inside)));
@@ -170,20 +178,21 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(gemv_
                 int warps_per_group) {
   tile::sm90::wait_for_earlier_kernels();
   tile::sm90::let_next_kernel_start();
-  constexpr int wide = sizeof(Word) / 2, sums = rows * gemv_columns;
+  constexpr int wide = sizeof(Word) / sizeof(T), sums = rows * gemv_columns;
+  using Element = typename OperandType<T>::Word;
   __shared__ float warp_sums[gemv_warps][sums];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp / warps_per_group * warps_per_group;
   const Index col = (Index{blockIdx.x} * (gemv_warps / warps_per_group) + warp / warps_per_group) * gemv_columns;
   const Index full_k = k / wide * wide;
   for (Index product = blockIdx.y; product < batch; product += gridDim.y) {
-    const std::uint16_t *from_a[rows], *from_b[gemv_columns];
+    const Element *from_a[rows], *from_b[gemv_columns];
 #pragma unroll
     for (int r = 0; r < rows; ++r)
       from_a[r] =
-          static_cast<const std::uint16_t*>(a.data) + product * a.batch_stride + (r < d.rows ? r : d.rows - 1) * a.step;
+          static_cast<const Element*>(a.data) + product * a.batch_stride + (r < d.rows ? r : d.rows - 1) * a.step;
 #pragma unroll
     for (int c = 0; c < gemv_columns; ++c)
-      from_b[c] = static_cast<const std::uint16_t*>(b.data) + product * b.batch_stride +
+      from_b[c] = static_cast<const Element*>(b.data) + product * b.batch_stride +
                   (col + c < d.cols ? col + c : d.cols - 1) * b.step;
     float sum[rows][gemv_columns] = {};
     const auto multiply = [&]<class W>(const W(&x)[rows], const W(&y)[gemv_columns]) {
@@ -209,7 +218,7 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(gemv_
         if (at - lane * wide + u * step < full_k) multiply(x[u], y[u]);  // Uniform in the warp
     }
     if (warp == first && full_k + lane < k) {
-      std::uint16_t x[rows], y[gemv_columns];
+      Element x[rows], y[gemv_columns];
 #pragma unroll
       for (int c = 0; c < gemv_columns; ++c) y[c] = from_b[c][full_k + lane];
 #pragma unroll
@@ -262,39 +271,46 @@ template <class Kernel, class... Arguments> cudaError_t launch_dependent(Kernel*
 }
 
 constexpr int copy_threads = 256;
-template <class Word>
-cudaError_t launch_copy(const LineSource& from, std::uint16_t* to, Index line, cudaStream_t stream) {
-  const Index chunks = line / 8, all = from.matrices * from.lines * chunks;
+template <class Word, class Element>
+cudaError_t launch_copy(const LineSource<Element>& from, Element* to, Index line, cudaStream_t stream) {
+  const Index chunks = line / per_unit<Element>, all = from.matrices * from.lines * chunks;
   const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 16 * device::multiprocessor_count())));
   if (all >= Index{1} << 31)
-    return launch_dependent(copy_to_aligned_lines_kernel<Word, std::uint64_t>, blocks, copy_threads, stream, from, to,
-                            static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));
-  return launch_dependent(copy_to_aligned_lines_kernel<Word, std::uint32_t>, blocks, copy_threads, stream, from, to,
-                          static_cast<std::uint32_t>(chunks), static_cast<std::uint32_t>(all));
+    return launch_dependent(copy_to_aligned_lines_kernel<Word, std::uint64_t, Element>, blocks, copy_threads, stream,
+                            from, to, static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));
+  return launch_dependent(copy_to_aligned_lines_kernel<Word, std::uint32_t, Element>, blocks, copy_threads, stream,
+                          from, to, static_cast<std::uint32_t>(chunks), static_cast<std::uint32_t>(all));
 }
-template <class Word>
-cudaError_t launch_transpose(const LineSource& from, std::uint16_t* to, Index line, cudaStream_t stream) {
+template <class Word, class Element>
+cudaError_t launch_transpose(const LineSource<Element>& from, Element* to, Index line, cudaStream_t stream) {
   const dim3 blocks(static_cast<unsigned>(line / transposed_lines),
                     static_cast<unsigned>(std::min<Index>(from.matrices, 65535)));
-  return launch_dependent(transpose_kernel<Word>, blocks, copy_threads, stream, from, to, line);
+  return launch_dependent(transpose_kernel<Word, Element>, blocks, copy_threads, stream, from, to, line);
 }
 
 // Returns the bitwise or of the address and the byte strides; its low zero bits give the alignment of all lines.
-std::uintptr_t alignment_bits(const void* data, Index line, Index matrices, Index batch_stride) {
-  return reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(line) * 2 |
-         (matrices > 1 ? static_cast<std::uintptr_t>(batch_stride) * 2 : 0);
+std::uintptr_t alignment_bits(const TileOperand& x, Index line_stride, Index matrices) {
+  return reinterpret_cast<std::uintptr_t>(x.data) | static_cast<std::uintptr_t>(x.bytes(line_stride)) |
+         (matrices > 1 ? static_cast<std::uintptr_t>(x.bytes(x.batch_stride)) : 0);
 }
-// Returns the alignment of all lines in bytes.
-int line_alignment(const LineSource& x) {
-  const std::uintptr_t bits = alignment_bits(x.data, x.line_stride, x.matrices, x.batch_stride);
-  if (bits % 16 == 0) return 16;
-  return bits % 4 == 0 ? 4 : 2;
+
+template <class Element> cudaError_t copy_lines(const TileOperand& x, bool transpose, const LineSource<Element>& from,
+                                                Element* to, cudaStream_t stream) {
+  const Index line = copy_line_stride(transpose ? with_contiguous_k(x) : x);
+  const std::uintptr_t bits = alignment_bits(x, x.line_stride, from.matrices);
+  if (transpose)
+    return bits % 16 == 0 && from.length % per_unit<Element> == 0 ? launch_transpose<uint4>(from, to, line, stream)
+                                                                  : launch_transpose<Element>(from, to, line, stream);
+  if (bits % 16 == 0) return launch_copy<uint4>(from, to, line, stream);
+  return bits % 4 == 0 ? launch_copy<std::uint32_t>(from, to, line, stream)
+                       : launch_copy<Element>(from, to, line, stream);
 }
 
 template <class T, class Word>
 cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
   int warps_per_group = 1;  // Warps per two columns; doubled while each has a full iteration of loads
-  while (warps_per_group < gemv_warps && t.k * 2 > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * gemv_words)
+  while (warps_per_group < gemv_warps &&
+         t.a.bytes(t.k) > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * gemv_words)
     warps_per_group *= 2;
   const Index columns = gemv_columns * (gemv_warps / warps_per_group);
   const dim3 blocks(static_cast<unsigned>((t.n + columns - 1) / columns),
@@ -307,43 +323,38 @@ cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream
   return t.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
 }
 template <class T> cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
-  const std::uintptr_t bits = alignment_bits(t.a.data, t.m > 1 ? t.a.line_stride : 0, t.batch, t.a.batch_stride) |
-                              alignment_bits(t.b.data, t.n > 1 ? t.b.line_stride : 0, t.batch, t.b.batch_stride);
+  const std::uintptr_t bits = alignment_bits(t.a, t.m > 1 ? t.a.line_stride : 0, t.batch) |
+                              alignment_bits(t.b, t.n > 1 ? t.b.line_stride : 0, t.batch);
   if (bits % 8 == 0) return launch_gemv<T, uint2>(t, d, stream);
-  return bits % 4 == 0 ? launch_gemv<T, std::uint32_t>(t, d, stream) : launch_gemv<T, std::uint16_t>(t, d, stream);
+  return bits % 4 == 0 ? launch_gemv<T, std::uint32_t>(t, d, stream)
+                       : launch_gemv<T, typename OperandType<T>::Word>(t, d, stream);
 }
 
 }  // namespace
 
-cudaError_t copy_to_aligned_lines(const TileOperand& x, bool transpose, void* to, std::int64_t batch,
-                                  cudaStream_t stream) {
-  const Index line = copy_line_stride(transpose ? with_contiguous_k(x) : x);
-  const LineSource from{static_cast<const std::uint16_t*>(x.data), x.contiguous_extent(), x.line_count(),
-                        x.batch_stride == 0 ? 1 : batch,           x.line_stride,         x.batch_stride};
-  auto* const out = static_cast<std::uint16_t*>(to);
-  const int aligned = line_alignment(from);
-  if (transpose)
-    return aligned == 16 && from.length % 8 == 0 ? launch_transpose<uint4>(from, out, line, stream)
-                                                 : launch_transpose<std::uint16_t>(from, out, line, stream);
-  if (aligned == 16) return launch_copy<uint4>(from, out, line, stream);
-  return aligned == 4 ? launch_copy<std::uint32_t>(from, out, line, stream)
-                      : launch_copy<std::uint16_t>(from, out, line, stream);
+Status copy_to_aligned_lines(const TileOperand& x, bool transpose, void* to, std::int64_t batch, cudaStream_t stream) {
+  return OperandDTypes::dispatch_or_error("a copy of an operand", x.dtype, [&]<class T>() {
+    using Element = typename OperandType<T>::Word;
+    const LineSource<Element> from{static_cast<const Element*>(x.data), x.contiguous_extent(), x.line_count(),
+                                   x.batch_stride == 0 ? 1 : batch,     x.line_stride,         x.batch_stride};
+    return device::to_status(copy_lines(x, transpose, from, static_cast<Element*>(to), stream), "copying an operand");
+  });
 }
 
-cudaError_t multiply_gemv(const TileProblem& t, StorageFormat in, const tile::TargetOutput& output,
-                          cudaStream_t stream) {
+Status multiply_gemv(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream) {
   const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
-  return in == StorageFormat::bf16 ? launch_gemv<Bf16>(t, d, stream) : launch_gemv<F16>(t, d, stream);
+  return SixteenBitFloats::dispatch_or_error("a product of a few rows", t.a.dtype, [&]<class T>() {
+    return device::to_status(launch_gemv<T>(t, d, stream), "launching the product");
+  });
 }
 
-cudaError_t multiply_plain(const TileProblem& t, StorageFormat in, const tile::TargetOutput& output,
-                           cudaStream_t stream) {
+Status multiply_plain(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream) {
   const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
   const double squares = static_cast<double>(t.batch) * static_cast<double>((t.m + square_side - 1) / square_side) *
                          static_cast<double>((t.n + square_side - 1) / square_side);
   plain_matmul_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(square_side, 8), 0, stream>>>(
-      to_strided(t.a), to_strided(t.b), d, t.batch, t.k, in, tile::RowGroups{t.starts});
-  return cudaGetLastError();
+      to_strided(t.a), to_strided(t.b), d, t.batch, t.k, tile::to_device_format(t.a.dtype), tile::RowGroups{t.starts});
+  return device::to_status(cudaGetLastError(), "launching the product");
 }
 
 }  // namespace ridge::ops::cuda

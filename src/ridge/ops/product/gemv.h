@@ -10,15 +10,13 @@
 namespace ridge::ops::cuda {
 
 // Copies `from`, transposed if `transpose`, to lines that are `copy_line_stride` elements apart.
-cudaError_t copy_to_aligned_lines(const TileOperand& from, bool transpose, void* to, std::int64_t batch,
-                                  cudaStream_t stream);
+Status copy_to_aligned_lines(const TileOperand& from, bool transpose, void* to, std::int64_t batch,
+                             cudaStream_t stream);
 
-// Computes up to `max_gemv_rows` rows of D from unaligned operands that are contiguous along k, without copies.
-cudaError_t multiply_gemv(const TileProblem& t, tile::StorageFormat in, const tile::TargetOutput& output,
-                          cudaStream_t stream);
+// Computes up to `max_gemv_rows` rows of D from unaligned operands of 16 bits, contiguous along k, without copies.
+Status multiply_gemv(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream);
 
 // Computes any product and the epilogue of `output`. The tensor maps of `output` are not used.
-cudaError_t multiply_plain(const TileProblem& t, tile::StorageFormat in, const tile::TargetOutput& output,
-                           cudaStream_t stream);
+Status multiply_plain(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream);
 
 }  // namespace ridge::ops::cuda

@@ -35,9 +35,9 @@ struct ProductContext {
 };
 
 double estimate_step_seconds(const ProductContext& x, const LibraryTile& tile) {
-  const double cores = x.machine.cores, operand_scale = x.p.operand_bytes / 2;
+  const double cores = x.machine.cores, operand_bytes = x.p.operand_bytes;
   const double multiply = 2 * tile.m * tile.n * step_depth * cores / (x.n.compute_fraction * x.machine.flops_per_s);
-  const double load = (tile.m + tile.n) * step_depth * 2 * operand_scale * cores / x.n.l2_bytes_per_s;
+  const double load = (tile.m + tile.n) * step_depth * operand_bytes * cores / x.n.l2_bytes_per_s;
   const double waits = x.n.step_s * (tile.m * tile.n <= small_tile_results ? small_tile_factor : 1);
   return std::max({multiply, load, waits});
 }

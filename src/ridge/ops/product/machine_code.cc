@@ -11,8 +11,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <typeinfo>
 
+#include "ridge/base/check.h"
 #include "ridge/base/file.h"
+#include "ridge/base/operand_type.h"
 #include "ridge/device/device.h"
 
 namespace ridge::ops::cuda {
@@ -115,7 +118,12 @@ std::string_view assembly_kind_name(AssemblyKind assembly_kind) {
 
 // Must match the mangled name of tile::sm90::run_product<MatmulKernel<config, in>>.
 std::string kernel_symbol(int config, DType in) {
-  const char* const type = in == DType::bf16 ? "4Bf16" : "3F16";
+  std::string_view type;
+  const bool has_kernels = OperandDTypes::dispatch(in, [&]<class T>() {
+    const std::string_view mangled = typeid(T).name();  // "N5ridge4Bf16E"
+    type = mangled.substr(7, mangled.size() - 8);
+  });
+  RIDGE_CHECK(has_kernels, dtype_name(in));
   return fmt::format(
       "_ZN5ridge4tile4sm9011run_productINS_3ops4cuda12MatmulKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_11ProductArgsENS1_"
       "13PeerRowMapsOfIS8_EE",
@@ -165,6 +173,7 @@ std::optional<std::string> extract_ptx(std::string_view listing, std::string_vie
 Result<std::string> extract_kernel_code(int config, DType in, AssemblyKind assembly_kind,
                                         const std::vector<std::string>& tools) {
   if (!device::query_driver().has_cuda_build) return device::check_device({}).error();
+  if (!OperandDTypes::contains(in)) return dtype_error<OperandDTypes>("the code of a kernel", in);
   const auto folder = find_folder(tools, "cuobjdump");
   if (!folder)
     return absent_error(fmt::format("expected cuobjdump, which lists {}, in PATH, in $CUDA_HOME/bin or in "

@@ -50,10 +50,10 @@ CandidateCosts candidate_costs(const TiledProduct& x, int multiprocessors) {
           static_cast<double>(c.m + c.n) / (c.m * c.n) * 64};
 }
 
-TilePlan describe_plan(const MatmulPlan& plan) {
+TilePlan describe_plan(const MatmulPlan& plan, DType in) {
   if (plan.path == MatmulPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path != MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
-  const MatmulConfig& c = sm90_kernel_configs[plan.config];
+  const MatmulConfig c = kernel_config(plan.config, operand_bytes(in));
   return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, describe_split(plan)};
 }
 
@@ -81,7 +81,8 @@ std::vector<Candidate> list_next_best(const MatmulCall& call, const MatmulPlan& 
   std::set<int> configs;
   for (const MatmulPlan& plan : list_candidates(call, plan_workspace_bytes, device, 2))
     if (plan != best && out.size() < max_candidates && configs.insert(plan.config).second)
-      out.push_back({describe_plan(plan), spread_on_device(device, "product").middle * (plan.predicted_s + epilogue_s),
+      out.push_back({describe_plan(plan, call.problem.a.dtype),
+                     spread_on_device(device, "product").middle * (plan.predicted_s + epilogue_s),
                      why_not_chosen(call.problem, best, plan, device.multiprocessors)});
   return out;
 }
@@ -109,12 +110,12 @@ std::int64_t copy_traffic_bytes(const MatmulProblem& p, const MatmulPlan& plan) 
   return (plan.copy_a ? count_moved_bytes(p.a, p.m) : 0) + (plan.copy_b ? count_moved_bytes(p.b, p.n) : 0);
 }
 
-TileScheduleOptions make_schedule_options(const MatmulPlan& plan, const DeviceNumbers& device) {
+TileScheduleOptions make_schedule_options(const MatmulPlan& plan, DType in, const DeviceNumbers& device) {
   const int blocks = device.multiprocessors;
   TileScheduleOptions order{.m = plain_tile, .n = plain_tile, .k = plain_tile, .blocks = blocks, .cache_bytes = 0};
   if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .blocks = blocks, .cache_bytes = 0};
   if (plan.path != MatmulPlan::Path::tiles) return order;
-  const MatmulConfig& c = sm90_kernel_configs[plan.config];
+  const MatmulConfig c = kernel_config(plan.config, operand_bytes(in));
   order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
   order.splits = plan.splits;
   order.split_mode = plan.split_mode;
@@ -126,7 +127,7 @@ TileScheduleOptions make_schedule_options(const MatmulPlan& plan, const DeviceNu
 MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path == MatmulPlan::Path::nothing) return {};
   MatmulCall call = plan.d_transposed ? transpose_call(given) : given;
-  TileScheduleOptions order = make_schedule_options(plan, device);
+  TileScheduleOptions order = make_schedule_options(plan, call.problem.a.dtype, device);
   const std::int64_t copied = copy_traffic_bytes(call.problem, plan);  // Includes groups without rows
   call.problem = to_uniform_batch(call.problem);
   order.cache_bytes = device.l2_bytes;
@@ -205,7 +206,9 @@ Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
   MatmulCall call = given;
   call.problem = to_uniform_batch(given.problem);
   const double epilogue_s = epilogue_bytes(call) / device.memory_bytes_per_s;
-  Forecast out{.plan = describe_plan(plan), .is_main_kernel = true, .spread = spread_on_device(device, "product")};
+  Forecast out{.plan = describe_plan(plan, call.problem.a.dtype),
+               .is_main_kernel = true,
+               .spread = spread_on_device(device, "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
   out.count_bytes = [=] { return count_moved_bytes(given, plan, device); };
   out.properties = plan_properties(given.problem, plan, device);

@@ -3,19 +3,22 @@
 // CUDA product.
 #pragma once
 
+#include "ridge/base/operand_type.h"
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
 
 namespace ridge::ops::cuda {
 
-struct TileOperand {  // An operand of `extent` x k elements of 16 bits
+struct TileOperand {  // An operand of `extent` x k elements
   const void* data = nullptr;
+  DType dtype = DType::f32;
   tile::Major major = tile::Major::k;
   std::int64_t extent = 0, k = 0;
   std::int64_t line_stride = 0;  // Elements between the starts of contiguous lines
   std::int64_t batch_stride = 0;
   std::int64_t contiguous_extent() const { return major == tile::Major::k ? k : extent; }
   std::int64_t line_count() const { return major == tile::Major::k ? extent : k; }
+  std::int64_t bytes(std::int64_t elements) const { return elements * operand_bytes(dtype); }
 };
 
 struct TileProblem {  // A product whose D is m x n with contiguous rows
@@ -40,6 +43,8 @@ std::int64_t copy_line_stride(const TileOperand& x);
 std::size_t copy_size_bytes(const TileOperand& x, std::int64_t batch);
 // True if the copy engine (TMA) can read the operand without a copy.
 bool can_copy_engine_read(const TileOperand& x, std::int64_t batch);
+// Alignment of all lines in bytes, up to 128.
+int line_alignment(const TileOperand& x);
 
 // True if the copy engine can store D or add to it: the epilogue only rounds, and D is aligned for it.
 bool can_store_in_bulk(const MatmulCall& call);

@@ -24,7 +24,7 @@ using tile::SplitMode, tile::Major, tile::Roles;
 
 TileOperand make_operand(const void* data, const MatrixLayout& given, std::int64_t extent, std::int64_t k) {
   const MatrixLayout x = canonical_layout(given, extent, k);
-  TileOperand o{data, x.col_stride == 1 ? Major::k : Major::mn, extent, k, 0, x.batch_stride};
+  TileOperand o{data, x.dtype, x.col_stride == 1 ? Major::k : Major::mn, extent, k, 0, x.batch_stride};
   o.line_stride = o.major == Major::k ? x.row_stride : x.col_stride;
   if (o.line_count() <= 1) o.line_stride = copy_line_stride(o);  // Unused, but the copy engine validates it
   return o;
@@ -41,8 +41,8 @@ Reason validate_layout(const char* name, const MatrixLayout& given, std::int64_t
   return {};
 }
 
-bool is_16_bit_float(DType x) { return x == DType::bf16 || x == DType::f16; }
-bool is_storable(DType x) { return is_16_bit_float(x) || x == DType::f32; }
+// True if the copy engine can address a distance of so many bytes between lines or matrices.
+bool is_engine_stride(std::int64_t bytes) { return bytes % 16 == 0 && bytes < (std::int64_t{1} << 39); }
 
 }  // namespace
 
@@ -54,18 +54,23 @@ TileOperand with_contiguous_k(const TileOperand& x) {
 }
 
 std::int64_t copy_line_stride(const TileOperand& x) {
-  return ceil_div(std::max<std::int64_t>(x.contiguous_extent(), 1), 64) * 64;
+  const int step = swizzled_elements(x.dtype);
+  return ceil_div(std::max<std::int64_t>(x.contiguous_extent(), 1), step) * step;
 }
 
 std::size_t copy_size_bytes(const TileOperand& x, std::int64_t batch) {
   const std::int64_t matrices = x.batch_stride == 0 ? 1 : batch;
-  return static_cast<std::size_t>(ceil_div(matrices * x.line_count() * copy_line_stride(x) * 2, 256) * 256);
+  return static_cast<std::size_t>(ceil_div(x.bytes(matrices * x.line_count() * copy_line_stride(x)), 256) * 256);
 }
 
 bool can_copy_engine_read(const TileOperand& x, std::int64_t batch) {
-  const bool strides = x.line_stride > 0 && x.line_stride % 8 == 0 && x.line_stride < (std::int64_t{1} << 38) &&
-                       (batch == 1 || (x.batch_stride % 8 == 0 && x.batch_stride < (std::int64_t{1} << 38)));
+  const bool strides = x.line_stride > 0 && is_engine_stride(x.bytes(x.line_stride)) &&
+                       (batch == 1 || is_engine_stride(x.bytes(x.batch_stride)));
   return strides && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
+}
+
+int line_alignment(const TileOperand& x) {
+  return static_cast<int>(std::gcd<std::int64_t>(x.bytes(x.line_stride), swizzle_bytes));
 }
 
 std::int64_t count_partial_tiles(const MatmulPlan& plan) {
@@ -100,25 +105,27 @@ TileProblem make_tile_problem(const MatmulCall& call) {
     std::swap(t.a, t.b);
     std::swap(t.constant_a, t.constant_b);
   }
-  if (t.m <= 1) t.d_line_stride = ceil_div(std::max<std::int64_t>(t.n, 1), 8) * 8;
+  const int unit = 16 / operand_bytes(p.d.dtype);  // The copy engine writes 16 bytes at a time
+  if (t.m <= 1) t.d_line_stride = ceil_div(std::max<std::int64_t>(t.n, 1), unit) * unit;
   return t;
 }
 
 bool has_vector_epilogue(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
-  const DType in = call.problem.a.dtype;
+  const DType in = call.problem.a.dtype, stored = result_dtype(in);
+  const int unit = 16 / operand_bytes(stored);
   const auto is_aligned = [&](const void* data, std::int64_t line, std::int64_t matrix) {
     const std::int64_t step = t.batch > 1 ? matrix : 0;
     const double span = static_cast<double>(t.batch) * static_cast<double>(step) +
                         static_cast<double>(t.m) * static_cast<double>(line) + static_cast<double>(t.n);
-    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && line % 8 == 0 && step % 8 == 0 && span < 0x1p32;
+    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && line % unit == 0 && step % unit == 0 && span < 0x1p32;
   };
-  if (!is_16_bit_float(in) || call.problem.d.dtype != in || t.n % 8 != 0 ||
+  if (!OperandDTypes::contains(in) || call.problem.d.dtype != stored || t.n % unit != 0 ||
       !is_aligned(t.d, t.d_line_stride, t.d_batch_stride))
     return false;
   const MatmulEpilogue e = t.d_transposed ? transpose_epilogue(call.epilogue) : call.epilogue;
   for (const EpilogueOperand* x : {&e.scale, &e.bias, &e.gate, &e.addend})
-    if (x->data && (x->dtype != in || x->col_stride != 1 || !is_aligned(x->data, x->row_stride, x->batch_stride)))
+    if (x->data && (x->dtype != stored || x->col_stride != 1 || !is_aligned(x->data, x->row_stride, x->batch_stride)))
       return false;
   return true;
 }
@@ -126,7 +133,7 @@ bool has_vector_epilogue(const MatmulCall& call) {
 Reason unsupported_reason(const MatmulProblem& p) {
   if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0)
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
-  if (!is_storable(p.a.dtype) || p.a.dtype != p.b.dtype || !is_storable(p.d.dtype))
+  if (!StoredFloats::contains(p.a.dtype) || p.a.dtype != p.b.dtype || !StoredFloats::contains(p.d.dtype))
     return fmt::format("expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found {} * {} -> {}",
                        dtype_name(p.a.dtype), dtype_name(p.b.dtype), dtype_name(p.d.dtype));
   if (auto reason = validate_layout("a", p.a, p.m, p.k)) return reason;
@@ -170,11 +177,10 @@ Reason unsupported_reason(const MatmulCall& call) {
 
 namespace {
 
-// Narrow operands are contiguous along a short output axis, so that their lines have few bytes. Lines that start at odd
-// multiples of 16 bytes need two sectors of 32 bytes in place of one.
-bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.extent < 64; }
-bool crosses_sectors(const TileOperand& x) { return x.line_stride % 16 != 0; }
-int line_alignment(const TileOperand& x) { return static_cast<int>(std::gcd<std::int64_t>(x.line_stride * 2, 128)); }
+// Narrow operands are contiguous along a short output axis, so that their lines have fewer bytes than a box. Lines that
+// start at odd multiples of 16 bytes need two sectors of 32 bytes in place of one.
+bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.bytes(x.extent) < swizzle_bytes; }
+bool crosses_sectors(const TileOperand& x) { return x.bytes(x.line_stride) % 32 != 0; }
 
 double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 double result_bytes(const TileProblem& t, DType out) {
@@ -185,8 +191,8 @@ std::int64_t max_nonempty_groups(const TileProblem& t) { return t.grouped ? std:
 double minimum_bytes(const TileProblem& t, DType out) {
   const double matrices_a = static_cast<double>(t.a.batch_stride ? t.batch : 1);
   const double matrices_b = static_cast<double>(t.b.batch_stride ? max_nonempty_groups(t) : 1);
-  return result_bytes(t, out) +
-         2 * (matrices_a * multiply_as_double(t.m, t.k) + matrices_b * multiply_as_double(t.n, t.k));
+  return result_bytes(t, out) + operand_bytes(t.a.dtype) * (matrices_a * multiply_as_double(t.m, t.k) +
+                                                            matrices_b * multiply_as_double(t.n, t.k));
 }
 
 // Returns the number of tiles of uneven groups over that of equal groups of the mean length. The uneven groups have
@@ -231,7 +237,7 @@ void decide_copies(TileProblem& t, const OperandCopies& wanted, std::size_t work
 
 // Returns the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
 TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
-  TileWork w{max_nonempty_groups(t), t.a.extent, t.b.extent, t.k};
+  TileWork w{max_nonempty_groups(t), t.a.extent, t.b.extent, t.k, operand_bytes(t.a.dtype)};
   if (c.swap) std::swap(w.m, w.n);
   if (t.grouped) (c.swap ? w.n : w.m) = ceil_div(t.m, w.batch);
   return w;
@@ -292,8 +298,8 @@ bool assign_blocks(const MatmulConfig& c, const TileProblem& t, std::int64_t sta
 
 // Sets what the model reads of the operands and their copies.
 void describe_operands(const MatmulConfig& c, const TileProblem& t, const MatmulPlan& plan, TileWork& w) {
-  w.alignment_a = plan.copy_a ? 128 : line_alignment(t.a);
-  w.alignment_b = plan.copy_b ? 128 : line_alignment(t.b);
+  w.alignment_a = plan.copy_a ? swizzle_bytes : line_alignment(t.a);
+  w.alignment_b = plan.copy_b ? swizzle_bytes : line_alignment(t.b);
   if (c.swap) std::swap(w.alignment_a, w.alignment_b);
   w.narrow_a = is_narrow(c.swap ? t.b : t.a);
   w.narrow_b = is_narrow(c.swap ? t.a : t.b);
@@ -309,8 +315,8 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
                                                      const ProductModel& model) {
   const auto& [config, split, copy_choice] = choice;
   TileProblem t = make_tile_problem(call);
-  const MatmulConfig& c = sm90_kernel_configs[config];
-  if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !is_16_bit_float(call.problem.a.dtype)) return std::nullopt;
+  const MatmulConfig c = kernel_config(config, operand_bytes(t.a.dtype));
+  if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !OperandDTypes::contains(t.a.dtype)) return std::nullopt;
   if (c.grouped != t.grouped || (c.grouped && split.split_mode != SplitMode::split_k)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, config, t.d_transposed};
   decide_copies(t, copy_choice, workspace_bytes, plan);
@@ -342,7 +348,7 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
 
 namespace {
 MatmulPlan apply_correction(const UncorrectedPlan& x, const DeviceNumbers& device) {
-  const MatmulConfig& c = sm90_kernel_configs[x.plan.config];
+  const MatmulConfig c = kernel_config(x.plan.config, x.work.operand_bytes);
   const SplitK split{x.plan.splits, x.plan.split_mode};
   MatmulPlan plan = x.plan;
   if (c.grouped) return plan;  // The corrections were fitted without grouped configs
@@ -410,11 +416,11 @@ std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std:
 
 std::optional<GemvWork> make_gemv_work(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
-  if (!is_16_bit_float(call.problem.a.dtype) || t.grouped || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
+  if (!SixteenBitFloats::contains(t.a.dtype) || t.grouped || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
       t.m > max_gemv_rows || t.n > max_gemv_columns || t.a.major != Major::k || t.b.major != Major::k ||
       (can_copy_engine_read(t.a, t.batch) && can_copy_engine_read(t.b, t.batch)))
     return std::nullopt;
-  return GemvWork{t.batch, t.m, t.n, t.k, std::min(line_alignment(t.a), line_alignment(t.b))};
+  return GemvWork{t.batch, t.m, t.n, t.k, std::min(line_alignment(t.a), line_alignment(t.b)), operand_bytes(t.a.dtype)};
 }
 
 std::vector<MatmulPlan> list_candidates(const MatmulCall& call, std::size_t workspace_bytes,
@@ -468,7 +474,7 @@ namespace {
 std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
     return std::nullopt;
-  const MatmulConfig& c = sm90_kernel_configs[plan.config];
+  const MatmulConfig c = kernel_config(plan.config, operand_bytes(call.problem.a.dtype));
   const RowWalk& walk = call.row_walk();
   const int cluster_rows = c.m * c.cluster_m;
   const bool gathers = call.gathered.rows > 0;
@@ -487,9 +493,9 @@ std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& cal
 
 bool can_store_in_bulk(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
-  const TileOperand d{t.d, Major::k, t.m, t.n, t.d_line_stride, t.d_batch_stride};
-  return (adds_rounded_sum(call) || is_store_only(call.epilogue)) && call.problem.d.dtype == call.problem.a.dtype &&
-         t.n % 8 == 0 && can_copy_engine_read(d, t.batch);
+  const TileOperand d{t.d, call.problem.d.dtype, Major::k, t.m, t.n, t.d_line_stride, t.d_batch_stride};
+  return OperandDTypes::contains(t.a.dtype) && (adds_rounded_sum(call) || is_store_only(call.epilogue)) &&
+         d.dtype == result_dtype(t.a.dtype) && d.bytes(t.n) % 16 == 0 && can_copy_engine_read(d, t.batch);
 }
 
 std::optional<MatmulPlan> choose_exchanged_rows_plan(const MatmulCall& call, std::size_t workspace_bytes,

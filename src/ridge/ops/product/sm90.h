@@ -28,7 +28,8 @@ struct CompiledConfig {
   cudaError_t (*properties)(KernelResources&);
 };
 
-template <int index, class T> struct MatmulKernel : Matmul<sm90_kernel_configs[index], T, T, T> {};
+template <int index, class T> struct MatmulKernel
+    : Matmul<kernel_config(index, OperandType<T>::bytes), T, T, typename OperandType<T>::Result> {};
 
 template <class Kernel> cudaError_t allow_shared_memory() {
   return device::allow_shared_memory<tile::sm90::run_product<Kernel>>(tile::sm90::shared_bytes<Kernel>);

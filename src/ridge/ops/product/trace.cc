@@ -26,7 +26,7 @@ struct TracedProduct {
 };
 
 // Traces the kernel definition under a schedule of the trace target, without swapping operands. Only the sizes of the
-// element types matter.
+// element types matter; Out has that of D, so the format of D in the epilogue is unused.
 template <class Left, class Right, class Out, class Sum, class Schedule>
 MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
   using Kernel = Matmul<unlimited_tile, Left, Right, Out, Sum>;
@@ -38,7 +38,7 @@ MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
   g.b.cols = p.k;
   g.d.rows = p.m;
   g.d.cols = p.n;
-  const tile::Epilogue& f = g.d.target.epilogue = to_tile_epilogue(x.epilogue, p.d.dtype);
+  const tile::Epilogue& f = g.d.target.epilogue = to_tile_epilogue(x.epilogue, DType::f32);
   const tile::trace::TrafficCounts c = tile::trace::count_traffic_of<Kernel>(g, schedule);
   MatmulTraffic t;
   t.a = to_traffic(c.load(&g.a));

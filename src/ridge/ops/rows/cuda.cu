@@ -12,7 +12,6 @@
 #include "ridge/ops/rows/cuda.h"
 #include "ridge/ops/rows/row_kernels.h"
 #include "ridge/ops/rows/source.h"
-#include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
 // Must follow tile.h, which defines TILE_FN.
 #include "ridge/tile/sm90/epilogue.h"
@@ -130,9 +129,9 @@ Status launch_row_kernel(const RowProblem& p, const RowData& data, const device:
                              data.x,
                              data.weight,
                              data.y,
-                             to_storage_format(p.x.dtype),
-                             to_storage_format(p.y.dtype),
-                             to_storage_format(p.weight_dtype),
+                             tile::to_device_format(p.x.dtype),
+                             tile::to_device_format(p.y.dtype),
+                             tile::to_device_format(p.weight_dtype),
                              p.epsilon};
   select_kernel(p.function)<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * device::multiprocessor_count())),
                               threads, 0, stream>>>(d);

@@ -3,7 +3,6 @@
 #include <cuda_runtime.h>
 
 #include "ridge/device/cuda_status.h"
-#include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
 // tile.h must come first: it defines TILE_FN.
 #include "ridge/tile/sm90/epilogue.h"
@@ -16,6 +15,10 @@ using tile::StorageFormat;
 constexpr int threads = 128;
 constexpr double typical_error = 0.5e-3;  // Typical error of an f32 sum of k products of normal numbers, over sqrt(k)
 
+template <class T> inline constexpr double unit_roundoff_of = 0;
+template <> inline constexpr double unit_roundoff_of<Bf16> = 0x1p-8;
+template <> inline constexpr double unit_roundoff_of<F16> = 0x1p-11;
+
 struct DeviceProduct {
   std::int64_t m, n, k;
   bool a_transposed, b_transposed;
@@ -25,7 +28,7 @@ struct DeviceProduct {
 
 __device__ double unit_roundoff(StorageFormat x) {
   if (x == StorageFormat::f32) return 0x1p-24;
-  return x == StorageFormat::bf16 ? 0x1p-8 : 0x1p-11;
+  return tile::sm90::dispatch_sixteen_bits(x, [&]<class T>() { return unit_roundoff_of<T>; });
 }
 __device__ double read_value(StorageFormat s, const void* data, std::int64_t i) {
   return tile::sm90::read_stored(s, data, i);
@@ -81,7 +84,7 @@ __global__ void verify_all_kernel(DeviceProduct p, const void* d, const void* li
 }
 
 DeviceProduct to_device_product(const CheckedProduct& p) {
-  return {p.m, p.n, p.k, p.a_transposed, p.b_transposed, to_storage_format(p.dtype), to_storage_format(p.out),
+  return {p.m, p.n, p.k, p.a_transposed, p.b_transposed, tile::to_device_format(p.dtype), tile::to_device_format(p.out),
           p.a, p.b};
 }
 Status launch_status() { return device::to_status(cudaGetLastError(), "checking a product"); }

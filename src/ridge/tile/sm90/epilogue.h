@@ -5,29 +5,42 @@
 // from L2.
 #pragma once
 
-#include "ridge/base/float16.h"
+#include "ridge/base/operand_type.h"
 #include "ridge/tile/sm90/barrier.h"
 
 namespace ridge::tile::sm90 {
 
+// Calls f.template operator()<T>() with the type of a 16-bit format. The host passes no other (`to_device_format`).
+template <class F> TILE_FN auto dispatch_sixteen_bits(StorageFormat format, const F& f) {
+  return format == StorageFormat::bf16 ? f.template operator()<Bf16>() : f.template operator()<F16>();
+}
+
+TILE_FN float widen(Bf16 x) { return to_float(x); }
+TILE_FN float widen(F16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+template <class T> TILE_FN T round_to(float x) {
+  static_assert(SixteenBitFloats::stores_as<T>(), "round_to: expected bf16 or f16");
+  T y;
+  if constexpr (std::is_same_v<T, Bf16>)
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  else
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
 TILE_FN float read_stored(StorageFormat format, const void* data, Index i) {
   if (format == StorageFormat::f32) return static_cast<const float*>(data)[i];
-  if (format == StorageFormat::bf16) return to_float(static_cast<const Bf16*>(data)[i]);
-  float x;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(static_cast<const F16*>(data)[i].bits));
-  return x;
+  return dispatch_sixteen_bits(format, [&]<class T>() { return widen(static_cast<const T*>(data)[i]); });
 }
 TILE_FN std::uint16_t to_stored(StorageFormat format, float x) {
-  std::uint16_t bits;
-  if (format == StorageFormat::bf16)
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-  else
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-  return bits;
+  return dispatch_sixteen_bits(format, [&]<class T>() { return round_to<T>(x).bits; });
 }
 
 // unpack_pair and pack_pair convert between two floats and two 16-bit numbers in one register.
 template <class T> TILE_FN float2 unpack_pair(std::uint32_t two) {
+  static_assert(SixteenBitFloats::stores_as<T>(), "unpack_pair: expected bf16 or f16");
   if constexpr (std::is_same_v<T, Bf16>) return {__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)};
   float2 x;
   asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
@@ -36,6 +49,7 @@ template <class T> TILE_FN float2 unpack_pair(std::uint32_t two) {
   return x;
 }
 template <class T> TILE_FN std::uint32_t pack_pair(float low, float high) {
+  static_assert(SixteenBitFloats::stores_as<T>(), "pack_pair: expected bf16 or f16");
   std::uint32_t two;
   if constexpr (std::is_same_v<T, Bf16>)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
@@ -166,7 +180,7 @@ template <int count, RunDirection run> struct EpilogueRun {
     if (p.format == StorageFormat::f32) return read_floats(static_cast<const float*>(p.data) + first, step);
     std::uint32_t two[pairs];
     read_shorts(two, static_cast<const std::uint16_t*>(p.data) + first, step);
-    return p.format == StorageFormat::bf16 ? widen_pairs<Bf16, count>(two) : widen_pairs<F16, count>(two);
+    return dispatch_sixteen_bits(p.format, [&]<class T>() { return widen_pairs<T, count>(two); });
   }
 
  private:
@@ -211,7 +225,7 @@ TILE_FN void apply_and_store(const View& view, const EpilogueVector<count>& sums
 #pragma unroll
   for (int q = 0; q < count; q += 2) {
     const float low = y.v[q], high = q + 1 < count ? y.v[q + 1] : 0;
-    two[q / 2] = o.format == StorageFormat::bf16 ? pack_pair<Bf16>(low, high) : pack_pair<F16>(low, high);
+    two[q / 2] = dispatch_sixteen_bits(o.format, [&]<class T>() { return pack_pair<T>(low, high); });
   }
   if (is_full && is_aligned<pairs>(to)) return write_words<pairs>(to, two);
   if (is_full && pairs > 1) {

@@ -22,8 +22,9 @@ struct ColumnBias {  // bias of the sums u and g for two adjacent columns, two 1
 
 // Writes 16 columns of 64 rows from registers (layout of wgmma, two numbers in each) to columns 16 j … of a buffer in
 // the copy engine's layout: rows of 128 or 64 bytes, swizzled in 16-byte units so that eight rows use every bank once.
-template <int cols> TILE_FN void stage_packed(std::uint32_t out, int j, const std::uint32_t* x) {
-  constexpr int bytes = cols * 2, shift = cols == 64 ? 0 : 1, mask = cols == 64 ? 7 : cols == 32 ? 3 : 0;
+template <class T, int cols> TILE_FN void stage_packed(std::uint32_t out, int j, const std::uint32_t* x) {
+  constexpr int bytes = cols * static_cast<int>(sizeof(T)), shift = bytes == 128 ? 0 : 1;
+  constexpr int mask = bytes == 128 ? 7 : bytes == 64 ? 3 : 0;
   const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
   const int unit = (j * 2 + lane / 16) ^ (r >> shift & mask);
   store_matrix4(out + r * bytes + unit * 16, x[0], x[1], x[2], x[3]);
@@ -62,14 +63,15 @@ template <class Kernel, class At> struct FoldingConsumer {
 
   template <class T, class Form, class View, class Sums, class F>
   TILE_FN void store_bulk(Form form, const View& view, const FoldedSums<Sums, F>& folded, int row, int col) {
+    constexpr int swizzled = swizzle_elements<T>;
 #pragma unroll
-    for (int c = 0; c < (columns + swizzle_elements - 1) / swizzle_elements; ++c) {
-      const float* const v = folded.sums.v + c * (swizzle_elements / 2);
-      const BoxOrigin box = {col + c * swizzle_elements, row, at.batch};
-      if (c < columns / swizzle_elements)
-        store_columns<T, swizzle_elements>(form, view, folded.f, v, box);
-      else if constexpr (columns % swizzle_elements != 0)
-        store_columns<T, columns % swizzle_elements>(form, view, folded.f, v, box);
+    for (int c = 0; c < (columns + swizzled - 1) / swizzled; ++c) {
+      const float* const v = folded.sums.v + c * (swizzled / 2);
+      const BoxOrigin box = {col + c * swizzled, row, at.batch};
+      if (c < columns / swizzled)
+        store_columns<T, swizzled>(form, view, folded.f, v, box);
+      else if constexpr (columns % swizzled != 0)
+        store_columns<T, columns % swizzled>(form, view, folded.f, v, box);
     }
   }
 
@@ -90,7 +92,7 @@ template <class Kernel, class At> struct FoldingConsumer {
   // Writes a box through a buffer, 16 columns at a time, because few registers are free.
   template <class T, int cols, class F, class Maps, class One>
   TILE_FN void write_box(const float* v, const F& f, int width, const Maps& to, BoxOrigin box, One one) {
-    const std::uint32_t out = shared_address(at.staging) + at.buffer * (swizzle_elements * 128);
+    const std::uint32_t out = shared_address(at.staging) + at.buffer * (64 * swizzle_bytes);
     const auto write = [&] {
 #pragma unroll
       for (int j = 0; j < cols / 16; ++j) {
@@ -104,11 +106,11 @@ template <class Kernel, class At> struct FoldingConsumer {
           for (int q = 0; q < 4; q += 2)
             x[half * 2 + q / 2] = pack_pair<T>(one(u[q] + bu.x, g[q] + bg.x), one(u[q + 1] + bu.y, g[q + 1] + bg.y));
         }
-        stage_packed<cols>(out, j, x);
+        stage_packed<T, cols>(out, j, x);
       }
     };
-    store_through_buffer<config.staging>(at, write,
-                                         [&] { store_box(cols == swizzle_elements ? &to.map : &to.tail, out, box); });
+    store_through_buffer<config.staging>(
+        at, write, [&] { store_box(cols == swizzle_elements<T> ? &to.map : &to.tail, out, box); });
   }
 
   // Stores in any format and alignment: 64 x 16 pairs at a time through shared memory, sixteen columns of u and of g in

@@ -24,6 +24,7 @@ template <int M, int WarpgroupsPerTile> struct Accumulator<M, 1, WarpgroupsPerTi
 
 // A left operand of a product, in registers.
 template <int M, int N, int WarpgroupsPerTile, class T> struct RegisterOperand {
+  static_assert(sizeof(T) == 2, "a register has two numbers of 16 bits");
   static constexpr int rows = M, cols = N, size = M * N / (WarpgroupsPerTile * 256);
   using type = T;
   std::uint32_t v[size];

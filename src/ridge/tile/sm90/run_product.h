@@ -28,7 +28,7 @@ template <class Kernel> TILE_FN SchedulerOf<Kernel> make_scheduler(const Product
 
 template <class Kernel> struct PipelineStorage {
   static constexpr auto config = Kernel::config;
-  static constexpr int bulk_bytes = config.staging * (config.swap ? config.n : swizzle_elements) * 128;
+  static constexpr int bulk_bytes = config.staging * (config.swap ? config.n : 64) * swizzle_bytes;
   static constexpr int staging_bytes = bulk_bytes > 8192 ? (bulk_bytes + 1023) / 1024 * 1024 : 8192;
   typename Kernel::Stage ring[config.stages];
   alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];

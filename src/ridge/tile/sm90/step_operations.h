@@ -165,25 +165,28 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
   }
 
  private:
+  template <class Tile> static constexpr int swizzled = swizzle_elements<typename Tile::type>;
+  template <class Tile> static constexpr bool is_swizzled = Tile::cols % swizzled<Tile> == 0;
+  template <class Tile> static constexpr int row_bytes = Tile::cols* static_cast<int>(sizeof(typename Tile::type));
   template <class Tile, class View>
   TILE_FN static void load_boxes(std::uint32_t to, const View& view, RaggedLoad at, std::uint32_t full) {
-    static_assert(Tile::cols % swizzle_elements == 0 && Tile::rows <= 256, "load: columns x64 and at most 256 rows");
+    static_assert(is_swizzled<Tile> && Tile::rows <= 256, "load: columns x128 bytes and at most 256 rows");
     if (view.pages != nullptr) return load_pages<Tile>(to, view, at, full);
-    expect_bytes(full, view.box_lines * Tile::cols * 2);
+    expect_bytes(full, view.box_lines * row_bytes<Tile>);
     if (view.may_end_early && at.row >= at.rows) return load_zeros<Tile>(to, view.box_lines, full);
     load_columns<Tile>(to, view, ragged_box_origin(view, at.matrix, at.row, at.rows), full);
   }
   template <class Tile> TILE_FN static void load_zeros(std::uint32_t to, int lines, std::uint32_t full) {
 #pragma unroll
-    for (int j = 0; j < Tile::cols / swizzle_elements; ++j)
+    for (int j = 0; j < Tile::cols / swizzled<Tile>; ++j)
       load_bytes(to + j * Tile::rows * 128, zeros_in_memory<Tile::rows * 128>, lines * 128, full);
   }
   template <class Tile, class View>
   TILE_FN static void load_columns(std::uint32_t to, const View& view, BoxOrigin5d at, std::uint32_t full) {
 #pragma unroll
-    for (int j = 0; j < Tile::cols / swizzle_elements; ++j) {
+    for (int j = 0; j < Tile::cols / swizzled<Tile>; ++j) {
       load_box(to + j * Tile::rows * 128, &view.target.map, at, full);
-      at.x += swizzle_elements;
+      at.x += swizzled<Tile>;
     }
   }
   // Loads a tile page by page; a box is in one page. Lines after the matrix's end read neither data nor the page table.
@@ -191,7 +194,7 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
   TILE_FN static void load_pages(std::uint32_t to, const View& view, RaggedLoad at, std::uint32_t full) {
     const int inner = static_cast<int>(view.inner), page_rows = static_cast<int>(view.rows);
     const int* const pages = view.pages + at.matrix / inner * view.pages_per_matrix;
-    expect_bytes(full, Tile::rows * Tile::cols * 2);
+    expect_bytes(full, Tile::rows * row_bytes<Tile>);
     TILE_ROLLED
     for (int line = 0; line < Tile::rows; line += view.box_lines) {
       const int row = at.row + line, page = row / page_rows;
@@ -213,7 +216,7 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
   }
   template <class Tile>
   TILE_FN static void load_floats(std::uint32_t to, const Matrices& view, BoxOrigin4d at, std::uint32_t full) {
-    constexpr int bytes = Tile::rows * Tile::cols * 4;
+    constexpr int bytes = Tile::rows * row_bytes<Tile>;
     expect_bytes(full, bytes);
     load_bytes(to,
                static_cast<const float*>(view.data) + at.outer * view.outer_stride + at.inner * view.inner_stride +
@@ -222,12 +225,12 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
   }
   template <class Tile, class View>
   TILE_FN static void load_tiles(std::uint32_t to, const View& view, BoxOrigin4d at, std::uint32_t full) {
-    static_assert(Tile::cols % swizzle_elements == 0 && Tile::rows <= 256, "load: columns x64 and at most 256 rows");
-    expect_bytes(full, Tile::rows * Tile::cols * 2);
+    static_assert(is_swizzled<Tile> && Tile::rows <= 256, "load: columns x128 bytes and at most 256 rows");
+    expect_bytes(full, Tile::rows * row_bytes<Tile>);
 #pragma unroll
-    for (int j = 0; j < Tile::cols / swizzle_elements; ++j)
+    for (int j = 0; j < Tile::cols / swizzled<Tile>; ++j)
       load_box(to + j * Tile::rows * 128, &view.target.map,
-               BoxOrigin4d{at.x + j * swizzle_elements, at.y, at.inner, at.outer}, full);
+               BoxOrigin4d{at.x + j * swizzled<Tile>, at.y, at.inner, at.outer}, full);
   }
 };
 
@@ -372,8 +375,8 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     on.template begin_product<last>(b);
     const std::uint64_t right = make_descriptor<Major::mn>(on.tile_address(b), k * 128);
 #pragma unroll
-    for (int i = 0; i < k / 16; ++i)
-      mma_64_registers<n, T>(sum.v, a.v + 4 * i, right + i * (16 * 128 / 16),
+    for (int i = 0; i < k / OperandType<T>::k; ++i)
+      mma_64_registers<n, T>(sum.v, a.v + 4 * i, right + step_units<T, Major::mn>(i, k),
                              i == 0 ? static_cast<int>(sum.is_written) : 1);
     on.end_product(sum);
   }
@@ -449,18 +452,17 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     static_assert((is_a_transposed ? A::cols : A::rows) == m && (is_b_transposed ? B::rows : B::cols) == n &&
                       (is_b_transposed ? B::cols : B::rows) == depth,
                   "mma: [m, k] x [k, n] -> [m, n]; the two sizes of a transposed operand are exchanged");
+    using T = typename A::type;
     constexpr Major of_a = is_a_transposed ? Major::mn : Major::k, of_b = is_b_transposed ? Major::k : Major::mn;
     on.template begin_product<last>(b);
     const int own_a = splits_columns ? 0 : on.id * (is_a_transposed ? A::rows : 64);
-    const int own_b = splits_columns ? on.id * (is_b_transposed ? width : width / swizzle_elements * B::rows) : 0;
+    const int own_b = splits_columns ? on.id * (is_b_transposed ? width : width / swizzle_elements<T> * B::rows) : 0;
     const std::uint64_t left = make_descriptor<of_a>(on.tile_address(a) + own_a * 128, A::rows * 128);
     const std::uint64_t right = make_descriptor<of_b>(on.tile_address(b) + own_b * 128, B::rows * 128);
 #pragma unroll
-    for (int k = 0; k < depth / 16; ++k) {
-      const int in_a = is_a_transposed ? k * 128 : k / 4 * (A::rows * 8) + k % 4 * 2;
-      const int in_b = is_b_transposed ? k / 4 * (B::rows * 8) + k % 4 * 2 : k * 128;
-      mma_64<width, typename A::type, of_a, of_b>(sum.v, left + in_a, right + in_b,
-                                                  k == 0 ? static_cast<int>(sum.is_written) : 1);
+    for (int k = 0; k < depth / OperandType<T>::k; ++k) {
+      const int in_a = step_units<T, of_a>(k, A::rows), in_b = step_units<T, of_b>(k, B::rows);
+      mma_64<width, T, of_a, of_b>(sum.v, left + in_a, right + in_b, k == 0 ? static_cast<int>(sum.is_written) : 1);
     }
     on.end_product(sum);
   }
@@ -535,11 +537,12 @@ template <class Kernel> struct StepStore {
   template <class View, int m, int n, int warpgroups_per_tile>
   TILE_FN void store_boxes(const View& view, const Accumulator<m, n, warpgroups_per_tile>& x) {
     using T = typename View::type;
-    static_assert(n % swizzle_elements == 0, "store: columns x64");
+    constexpr int swizzled = swizzle_elements<T>;
+    static_assert(n % swizzled == 0, "store: columns x128 bytes");
     constexpr int width = on.splits_columns ? n / warpgroups_per_tile : n;
     const int first_col = on.splits_columns ? on.id * width : 0;
     const std::uint32_t out = shared_address(&on.s.resident[on.resident.slot]) + staged_bytes +
-                              (on.splits_columns ? 0 : on.id * 64 * 128) + first_col / swizzle_elements * (m * 128);
+                              (on.splits_columns ? 0 : on.id * 64 * 128) + first_col / swizzled * (m * 128);
     staged_bytes += m * n * static_cast<int>(sizeof(T));
     on.sync_group();
     const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 8 + lane / 8 % 2 * 8;
@@ -555,9 +558,9 @@ template <class Kernel> struct StepStore {
     if (!on.leads()) return;
     if (on.first_row() < (IsRagged<Kernel> ? matrix_rows(view) : view.rows)) {
 #pragma unroll
-      for (int j = 0; j < width / swizzle_elements; ++j)
+      for (int j = 0; j < width / swizzled; ++j)
         store_box(&view.target.map, out + j * m * 128,
-                  box_origin(view, on.matrix(), on.first_row(), first_col + j * swizzle_elements));
+                  box_origin(view, on.matrix(), on.first_row(), first_col + j * swizzled));
     }
     commit_stores();
   }

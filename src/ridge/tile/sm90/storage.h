@@ -42,7 +42,7 @@ struct TargetInput {
 };
 
 struct TargetOutput : Epilogue {
-  CUtensorMap map, tail;  // maps for boxes of 64 columns, and of the last N % 64 columns
+  CUtensorMap map, tail;  // maps for boxes of 128 bytes of columns, and of the columns that remain of N
   bool stores_in_bulk;    // true if sums are only rounded and then stored by the copy engine
   bool aligned_fours;     // true if each group of four contiguous elements is aligned
   bool vector_epilogue;   // true if D and all operands have A's format and D's rows consist of aligned 16-byte units

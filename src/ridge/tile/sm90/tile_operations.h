@@ -1,6 +1,6 @@
 // Operations of a product kernel on Hopper: the producer loads, consumers multiply and store. In shared memory a tile
-// that is contiguous along k consists of blocks of [rows][64] elements (128 bytes, swizzled), and a tile that is
-// contiguous along m or n of blocks of [k][64]. The copy engine loads each block as one box.
+// that is contiguous along k consists of blocks of [rows][128 bytes], swizzled, and a tile that is contiguous along m
+// or n of blocks of [k][128 bytes]; 128 bytes are 64 elements of bf16. The copy engine loads each block as one box.
 #pragma once
 
 #include "ridge/tile/ring.h"
@@ -10,7 +10,7 @@
 
 namespace ridge::tile::sm90 {
 
-inline constexpr int swizzle_elements = 64;  // 16-bit elements in the 128 bytes that are swizzled together
+template <class T> inline constexpr int swizzle_elements = swizzle_bytes / static_cast<int>(sizeof(T));
 
 template <class Kernel> struct ItemPosition {  // position of the work item
   int m0, n0, batch, rank;                     // `rank` is the block's rank in its cluster
@@ -56,7 +56,7 @@ template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kern
                   "load: a view is loaded into a tile of its own shape, or into as many rows of one");
     constexpr bool is_prefetched = is_constant != Kernel::config.swap;  // `swap` exchanges the operands
     if constexpr (subset != LoadSubset::all_operands && is_prefetched != (subset == LoadSubset::constants)) return;
-    expect_bytes(full, count * Tile::cols * 2);
+    expect_bytes(full, count * Tile::cols * static_cast<int>(sizeof(typename Tile::type)));
     int along = static_cast<int>(where.begin);
     const int depth = static_cast<int>(k.begin), product = view.target.batched ? this->batch : 0;
     const CUtensorMap* map = &view.target.map;
@@ -91,30 +91,31 @@ template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kern
   template <int first, int count, class Along, class Tile>
   TILE_FN void load_k_major(Tile& tile, const MapAndPolicy& from, BoxOrigin c) const {
     constexpr int blocks = multicast_blocks<Kernel, Along>, mine = count / blocks;
-    static_assert(Tile::cols % swizzle_elements == 0 && mine % 8 == 0 && first % 8 == 0 && mine <= 256,
-                  "load: a tile needs columns x64 and, for each block that shares it, rows x8 up to 256");
+    constexpr int swizzled = swizzle_elements<typename Tile::type>;
+    static_assert(Tile::cols % swizzled == 0 && mine % 8 == 0 && first % 8 == 0 && mine <= 256,
+                  "load: a tile needs columns x128 bytes and, for each block that shares it, rows x8 up to 256");
     const int offset = multicast_rank<Along>() * mine;
 #pragma unroll
-    for (int j = 0; j < Tile::cols / swizzle_elements; ++j)
-      load_for_cluster<Along>(shared_address(tile.data + (j * Tile::rows + first + offset) * swizzle_elements), from,
-                              {c.x + j * swizzle_elements, c.y + offset, c.batch});
+    for (int j = 0; j < Tile::cols / swizzled; ++j)
+      load_for_cluster<Along>(shared_address(tile.data + (j * Tile::rows + first + offset) * swizzled), from,
+                              {c.x + j * swizzled, c.y + offset, c.batch});
   }
 
   template <int first, int count, class Along, class Tile>
   TILE_FN void load_mn_major(Tile& tile, const MapAndPolicy& from, BoxOrigin c) const {
-    constexpr int blocks = multicast_blocks<Kernel, Along>;
+    constexpr int blocks = multicast_blocks<Kernel, Along>, swizzled = swizzle_elements<typename Tile::type>;
     constexpr bool groups =
-        count / blocks % swizzle_elements == 0;  // true if each block loads some groups of rows, false if a part of k
+        count / blocks % swizzled == 0;  // true if each block loads some groups of rows, false if a part of k
     constexpr int mine = groups ? count / blocks : count, depth = groups ? Tile::cols : Tile::cols / blocks;
-    static_assert(mine % swizzle_elements == 0 && first % swizzle_elements == 0 && depth % 8 == 0 && depth <= 256,
-                  "load: a tile that is contiguous along the output needs rows x64 and, for each block that shares it, "
-                  "columns x8 up to 256");
+    static_assert(
+        mine % swizzled == 0 && first % swizzled == 0 && depth % 8 == 0 && depth <= 256,
+        "load: a tile that is contiguous along the output needs rows x128 bytes and, for each block that shares it, "
+        "columns x8 up to 256");
     const int row = groups ? multicast_rank<Along>() * mine : 0, k = groups ? 0 : multicast_rank<Along>() * depth;
 #pragma unroll
-    for (int g = 0; g < mine / swizzle_elements; ++g)
-      load_for_cluster<Along>(
-          shared_address(tile.data + (first + row + g * swizzle_elements) * Tile::cols + k * swizzle_elements), from,
-          {c.x + row + g * swizzle_elements, c.y + k, c.batch});
+    for (int g = 0; g < mine / swizzled; ++g)
+      load_for_cluster<Along>(shared_address(tile.data + (first + row + g * swizzled) * Tile::cols + k * swizzled),
+                              from, {c.x + row + g * swizzled, c.y + k, c.batch});
   }
 
   template <class Along>
@@ -182,24 +183,23 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
 
   template <int m, int n, int warpgroups_per_tile, class A, class B>
   TILE_FN void mma(Accumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
+    static_assert(std::is_same_v<typename A::type, typename B::type>, "mma: operands of one type");
     static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
     static_assert(m % (64 * warpgroups_per_tile) == 0, "mma: each consumer owns whole groups of 64 rows");
     constexpr int mine = m / warpgroups_per_tile;
-    constexpr bool a_k = Kernel::config.a == Major::k, b_k = Kernel::config.b == Major::k;
-    constexpr int group = A::cols * 128;                   // bytes of a k x 64 block
-    constexpr int a_rows = (a_k ? 64 * 128 : group) / 16;  // stride of 64 rows, in descriptor units
-    const std::uint64_t from_a =
-        make_descriptor<Kernel::config.a>(shared_address(a.data), group) + row_part * (mine / 64) * a_rows;
-    const std::uint64_t from_b = make_descriptor<Kernel::config.b>(shared_address(b.tile.data), group);
+    using T = typename A::type;
+    constexpr Major of_a = Kernel::config.a, of_b = Kernel::config.b;
+    constexpr int group = A::cols * swizzle_bytes;                          // bytes of a [k][128 bytes] block
+    constexpr int a_rows = of_a == Major::k ? 64 * row_units : group / 16;  // stride of 64 rows, in descriptor units
+    const std::uint64_t from_a = make_descriptor<of_a>(shared_address(a.data), group) + row_part * (mine / 64) * a_rows;
+    const std::uint64_t from_b = make_descriptor<of_b>(shared_address(b.tile.data), group);
 #pragma unroll
-    for (int k = 0; k < A::cols / 16; ++k) {
-      const int step_a = a_k ? k / 4 * (m * 128 / 16) + k % 4 * 2 : k * (16 * 128 / 16);
-      const int step_b = b_k ? k / 4 * (n * 128 / 16) + k % 4 * 2 : k * (16 * 128 / 16);
+    for (int k = 0; k < A::cols / OperandType<T>::k; ++k) {
+      const int step_a = step_units<T, of_a>(k, m), step_b = step_units<T, of_b>(k, n);
 #pragma unroll
       for (int i = 0; i < mine / 64; ++i)
-        mma_64<n, typename A::type, Kernel::config.a, Kernel::config.b>(acc.v + i * (n / 2),
-                                                                        from_a + step_a + i * a_rows, from_b + step_b,
-                                                                        k == 0 ? static_cast<int>(acc.is_written) : 1);
+        mma_64<n, T, of_a, of_b>(acc.v + i * (n / 2), from_a + step_a + i * a_rows, from_b + step_b,
+                                 k == 0 ? static_cast<int>(acc.is_written) : 1);
     }
     acc.is_written = true;
   }
@@ -286,15 +286,16 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   template <class T, int m, int n, int warpgroups_per_tile>
   TILE_FN void store_bulk(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc, int row,
                           int col) {
-    constexpr int bytes = (swap ? n : swizzle_elements) * 128;
+    constexpr int swizzled = swizzle_elements<T>;
+    constexpr int bytes = (swap ? n : 64) * swizzle_bytes;
 #pragma unroll
     for (int i = 0; i < m / warpgroups_per_tile / 64; ++i)
 #pragma unroll
-      for (int c = 0; c < (swap ? 1 : (n + swizzle_elements - 1) / swizzle_elements); ++c) {
-        constexpr int rest = n % swizzle_elements;
-        const bool tail = !swap && rest != 0 && c == n / swizzle_elements;
+      for (int c = 0; c < (swap ? 1 : (n + swizzled - 1) / swizzled); ++c) {
+        constexpr int rest = n % swizzled;
+        const bool tail = !swap && rest != 0 && c == n / swizzled;
         const std::uint32_t out = shared_address(staging) + buffer * bytes;
-        const float* const v = acc.v + i * (n / 2) + c * (swizzle_elements / 2);
+        const float* const v = acc.v + i * (n / 2) + c * (swizzled / 2);
         auto write = [&] {
           if constexpr (swap)
             stage_transposed<T, n>(out, v);
@@ -308,8 +309,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
           const int from = row + i * 64;
           const CUtensorMap* const map = tail ? &o.tail : &o.map;
           const int product = is_grouped<Kernel> ? 0 : this->batch;
-          const BoxOrigin box =
-              swap ? BoxOrigin{from, col, product} : BoxOrigin{col + c * swizzle_elements, from, product};
+          const BoxOrigin box = swap ? BoxOrigin{from, col, product} : BoxOrigin{col + c * swizzled, from, product};
           if constexpr (scatters_rows<Kernel>) {
             if (i == 0 && c == 0) wait_for_peers(view, row, col);
             const ScatteredRows& rows = peer_rows->scattered;
@@ -348,8 +348,8 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
 #pragma unroll
     for (int j = 0; j < cols / 16; ++j) {
       const float* const x = v + j * 8;
-      store_matrix4(out + r * (cols * 2) + (j * 2 + lane / 16) * 16, pack_pair<T>(x[0], x[1]), pack_pair<T>(x[2], x[3]),
-                    pack_pair<T>(x[4], x[5]), pack_pair<T>(x[6], x[7]));
+      store_matrix4(out + r * (cols * static_cast<int>(sizeof(T))) + (j * 2 + lane / 16) * 16, pack_pair<T>(x[0], x[1]),
+                    pack_pair<T>(x[2], x[3]), pack_pair<T>(x[4], x[5]), pack_pair<T>(x[6], x[7]));
     }
   }
   // Writes the transpose of 64 rows x `cols` columns of sums to shared memory, rounded and swizzled.

@@ -13,7 +13,7 @@ using namespace cuda;
 class OverheadAnalysis {
  public:
   OverheadAnalysis(const UncorrectedPlan& planned, const DeviceNumbers& device)
-      : config_(sm90_kernel_configs[planned.plan.config]),
+      : config_(kernel_config(planned.plan.config, planned.work.operand_bytes)),
         work_(planned.work),
         split_{planned.plan.splits, planned.plan.split_mode},
         device_(device),
@@ -86,7 +86,7 @@ class OverheadAnalysis {
     record_difference("tile edges", std::min(previous_s_, std::max(previous_s_ * inside, memory_s)));
   }
 
-  const MatmulConfig& config_;
+  MatmulConfig config_;
   TileWork work_;
   SplitK split_;
   DeviceNumbers device_;

@@ -61,9 +61,6 @@ std::int64_t count_concurrent_blocks(const MatmulConfig& c, const MatmulPlan& pl
   return cluster_blocks * count_concurrent_clusters(cluster_blocks, multiprocessors);
 }
 
-// Returns the alignment of an operand's lines in bytes, up to 128.
-std::int64_t line_alignment(const TileOperand& x) { return std::gcd<std::int64_t>(x.line_stride * 2, full_line_bytes); }
-
 }  // namespace
 
 PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
@@ -81,9 +78,9 @@ PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& p
     const std::int64_t alignment = line_alignment(x);
     if (!copied && alignment >= full_line_bytes) return;
     out.unaligned_operands.push_back({.operand = plan.d_transposed ? 1 - operand : operand,
-                                      .line_stride_bytes = x.line_stride * 2,
+                                      .line_stride_bytes = x.bytes(x.line_stride),
                                       .alignment = alignment,
-                                      .copy_traffic_bytes = copied ? 4 * matrices * x.extent * tiles.k : 0});
+                                      .copy_traffic_bytes = copied ? 2 * x.bytes(matrices * x.extent * tiles.k) : 0});
   };
   add(tiles.a, 0, plan.copy_a);
   add(tiles.b, 1, plan.copy_b);

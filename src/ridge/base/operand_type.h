@@ -1,0 +1,29 @@
+// The types that Hopper's matrix instructions multiply (wgmma). An instruction multiplies 32 bytes along k, and the
+// copy engine (TMA) swizzles 128 bytes: of bf16 these are 16 and 64 elements, of an 8-bit type 32 and 128. Kernels,
+// launchers and the planner derive their numbers of elements from these bytes. docs/add_a_dtype.md lists what a new
+// type needs.
+#pragma once
+
+#include "ridge/base/dtype_set.h"
+
+namespace ridge {
+
+inline constexpr int wgmma_bytes = 32, swizzle_bytes = 128;
+
+// Operands of products. Gated layers and attention have `SixteenBitFloats`.
+using OperandDTypes = SixteenBitFloats;
+
+template <class T> struct OperandType {
+  static_assert(OperandDTypes::stores_as<T>(), "expected a type of OperandDTypes");
+  static constexpr int bytes = sizeof(T);
+  static constexpr int k = wgmma_bytes / bytes;            // elements along k that one instruction multiplies
+  using Result = std::conditional_t<bytes == 2, T, Bf16>;  // type of D in kernels, which store pairs of 16 bits
+  using Word = decltype(T::bits);                          // integer with the bits of an element
+};
+
+// The same numbers for a dtype.
+constexpr int operand_bytes(DType dtype) { return dtype_bits(dtype) / 8; }
+constexpr DType result_dtype(DType operand) { return dtype_bits(operand) == 16 ? operand : DType::bf16; }
+constexpr int swizzled_elements(DType dtype) { return swizzle_bytes / operand_bytes(dtype); }
+
+}  // namespace ridge

@@ -1,0 +1,18 @@
+#include "ridge/base/operand_type.h"
+
+#include <gtest/gtest.h>
+
+namespace ridge {
+namespace {
+
+TEST(OperandType, CountsElementsInTheBytesOfTheHardware) {
+  EXPECT_EQ(OperandType<Bf16>::k, 16);
+  EXPECT_EQ(operand_bytes(DType::f32), 4);
+  EXPECT_EQ(swizzled_elements(DType::f16), 64);
+  EXPECT_EQ(swizzled_elements(DType::e4m3), 128);
+  EXPECT_EQ(result_dtype(DType::f16), DType::f16);
+  EXPECT_EQ(result_dtype(DType::e4m3), DType::bf16);
+}
+
+}  // namespace
+}  // namespace ridge
