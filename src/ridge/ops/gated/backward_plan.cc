@@ -138,7 +138,7 @@ std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const Devic
   if (!can_read(c.du, c.dh_row_stride) || !can_read(c.dg, c.dh_row_stride) || !can_read(c.up, c.weight_line_stride) ||
       !can_read(c.gate, c.weight_line_stride) || !can_read(c.dx, c.dx_row_stride) || c.n * element_bytes % 16 != 0)
     return std::nullopt;
-  TileWork work{element_bytes, 1, c.m, c.n, 2 * ceil_div(c.k, 64) * 64};
+  TileWork work{1, c.m, c.n, 2 * ceil_div(c.k, 64) * 64, element_bytes};
   work.minimum_bytes = element_bytes * (2 * multiply_as_double(c.m, c.k) + 2 * multiply_as_double(c.k, c.n) +
                                         (c.add ? 2 : 1) * multiply_as_double(c.m, c.n));
   work.alignment_a = line_alignment(make_operand(c.du, c.dh_row_stride));

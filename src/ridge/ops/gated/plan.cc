@@ -84,7 +84,7 @@ Reason unsupported_reason(const GatedCall& c) {
 // Returns the work of both products as one, without copies of operands.
 static TileWork make_gated_work(const GatedCall& call) {
   const int element_bytes = operand_bytes(call.dtype);
-  TileWork work{element_bytes, 1, call.m, 2 * call.n, call.k};
+  TileWork work{1, call.m, 2 * call.n, call.k, element_bytes};
   const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
   work.minimum_bytes = element_bytes * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
                        product(call.m, call.n) * ((call.y != nullptr ? dtype_bits(call.out) / 8 : 0) +

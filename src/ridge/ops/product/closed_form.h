@@ -14,12 +14,13 @@ namespace ridge::ops::cuda {
 struct TileWork {  // A product with the operands in the order of the tile (MatmulConfig::swap)
   int operand_bytes = OperandType<Bf16>::bytes;  // Bytes of an element of A or B
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  double minimum_bytes = 0;                  // Each operand read once and D written once
-  double result_bytes = 0;                   // The part of D in `minimum_bytes`
-  int alignment_a = 128, alignment_b = 128;  // Alignment of all lines in bytes, up to 128
-  bool narrow_a = false, narrow_b = false;   // True if lines along the output are shorter than a TMA box
-  bool element_stores = false;               // True if unaligned rows of D require stores of single elements
-  int copies = 0;                            // Operands that are copied before the product
+  int operand_bytes = OperandType<Bf16>::bytes;  // Bytes of an element of A or B
+  double minimum_bytes = 0;                      // Each operand read once and D written once
+  double result_bytes = 0;                       // The part of D in `minimum_bytes`
+  int alignment_a = 128, alignment_b = 128;      // Alignment of all lines in bytes, up to 128
+  bool narrow_a = false, narrow_b = false;       // True if lines along the output are shorter than a TMA box
+  bool element_stores = false;                   // True if unaligned rows of D require stores of single elements
+  int copies = 0;                                // Operands that are copied before the product
   double copied_bytes = 0;
   bool prefetch_constants = false;  // True if loads of one operand start before earlier kernels and copies have ended
 };
@@ -50,6 +51,7 @@ struct GemvWork {
   int operand_bytes = OperandType<Bf16>::bytes;
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   int alignment = 128;
+  int operand_bytes = OperandType<Bf16>::bytes;
 };
 double predict_gemv_seconds(const GemvWork& work, const DeviceNumbers& device);
 // Returns nullopt if the GEMV kernel does not support the call, or if tile kernels can read the operands directly.

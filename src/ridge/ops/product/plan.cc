@@ -237,7 +237,7 @@ void decide_copies(TileProblem& t, const OperandCopies& wanted, std::size_t work
 
 // Returns the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
 TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
-  TileWork w{operand_bytes(t.a.dtype), max_nonempty_groups(t), t.a.extent, t.b.extent, t.k};
+  TileWork w{max_nonempty_groups(t), t.a.extent, t.b.extent, t.k, operand_bytes(t.a.dtype)};
   if (c.swap) std::swap(w.m, w.n);
   if (t.grouped) (c.swap ? w.n : w.m) = ceil_div(t.m, w.batch);
   return w;
@@ -420,7 +420,7 @@ std::optional<GemvWork> make_gemv_work(const MatmulCall& call) {
       t.m > max_gemv_rows || t.n > max_gemv_columns || t.a.major != Major::k || t.b.major != Major::k ||
       (can_copy_engine_read(t.a, t.batch) && can_copy_engine_read(t.b, t.batch)))
     return std::nullopt;
-  return GemvWork{operand_bytes(t.a.dtype), t.batch, t.m, t.n, t.k, std::min(line_alignment(t.a), line_alignment(t.b))};
+  return GemvWork{t.batch, t.m, t.n, t.k, std::min(line_alignment(t.a), line_alignment(t.b)), operand_bytes(t.a.dtype)};
 }
 
 std::vector<MatmulPlan> list_candidates(const MatmulCall& call, std::size_t workspace_bytes,
