@@ -12,7 +12,6 @@
 #include "ridge/machine/defaults.h"
 #include "ridge/machine/memory_choice.h"
 #include "ridge/machine/system.h"
-#include "ridge/plan/plan.h"
 #include "ridge/program/weights.h"
 #include "ridge/roofline/groups.h"
 #include "ridge/roofline/next_steps.h"
@@ -103,28 +102,6 @@ Status apply_fusion(const ResolvedRequest& resolved, const Bindings& dims, const
   return Done{};
 }
 
-// Adds the bound with the kernels of a plan, if there is one. Machines without Ridge's kernels are taken to fuse as
-// GPUs.
-Status add_fused_bound(const ResolvedRequest& resolved, Report& report) {
-  const Explanation& e = report.explanation;
-  const bool is_one_device = !e.split && e.mesh_names.empty();
-  if (report.planned) {
-    if (report.planned->kernels.size() < e.ops.size())
-      report.fused_bound = FusedBound{report.planned->bound, report.planned->kernels.size()};
-    return Done{};
-  }
-  if (!is_one_device || e.ops.size() < 2 || !e.total.time_lower_s || e.ops.size() > max_suggest_statements)
-    return Done{};
-  const Target target = resolved.machine.name == "cpu" ? Target::cpu : Target::cuda;
-  const auto plan = make_plan(resolved.program, e.dims, {.target = target});
-  if (!plan || plan->fusion.groups.size() >= e.ops.size()) return Done{};
-  std::vector<std::vector<int>> groups;
-  for (const FusionGroup& group : plan->fusion.groups) groups.push_back(statements_with_recomputed(group));
-  RIDGE_TRY(fused, predict_groups(resolved.program, e, groups));
-  report.fused_bound = FusedBound{std::move(fused.total), groups.size()};
-  return Done{};
-}
-
 void add_next_steps(const ResolvedRequest& resolved, const Bindings& dims, const Request& request, Report& report) {
   report.threshold_dims = relevant_dimensions(resolved.program, report.explanation, dims);
   if (!request.fused.empty() || request.planned) return;
@@ -163,7 +140,6 @@ Result<Report> make_full_report(const ResolvedRequest& resolved, const Bindings&
   add_next_steps(resolved, dims, request, *report);
   RIDGE_TRY_STATUS(apply_fusion(resolved, dims, request, *report));
   if (!request.planned) {
-    if (request.fused.empty()) RIDGE_TRY_STATUS(add_fused_bound(resolved, *report));
     RIDGE_TRY_STATUS(add_layers(resolved, dims, request, *report));
     return report;
   }
@@ -171,7 +147,6 @@ Result<Report> make_full_report(const ResolvedRequest& resolved, const Bindings&
   RIDGE_TRY(planned,
             predict_program(resolved.program, report->explanation, {report->library, request.fuse, request.why}));
   report->planned = std::move(planned);
-  RIDGE_TRY_STATUS(add_fused_bound(resolved, *report));
   RIDGE_TRY_STATUS(add_layers(resolved, dims, request, *report));
   Request request_with_dims = request;
   request_with_dims.dims = dims;

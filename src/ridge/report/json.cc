@@ -223,11 +223,6 @@ Json summary_json(const Report& report) {
   out["limiter"] = e.total.limiter ? Json(name(*e.total.limiter)) : Json(nullptr);
   out["time_lower_s"] = or_null(e.total.time_lower_s);
   out["time_upper_s"] = or_null(e.total.time_upper_s);
-  if (const auto& fused = report.fused_bound)
-    out["fused"] = {{"kernels", fused->kernels},
-                    {"limiter", fused->total.limiter ? Json(name(*fused->total.limiter)) : Json(nullptr)},
-                    {"time_lower_s", or_null(fused->total.time_lower_s)},
-                    {"time_upper_s", or_null(fused->total.time_upper_s)}};
   out["largest"] = Json::array();
   for (const std::size_t i : ops_by_time(e))
     if (const auto share = time_fraction(e, e.ops[i]); share && out["largest"].size() < max_largest)

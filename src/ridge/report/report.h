@@ -32,12 +32,6 @@ struct LayeredModel {
   std::optional<MemoryUse> memory = {};
 };
 
-// Bound of a program whose statements share kernels as the planner lets them.
-struct FusedBound {
-  Prediction total;
-  std::size_t kernels = 0;
-};
-
 struct Report {
   std::string verb;   // "explain" or "run"
   std::string title;  // file name, or the program itself if it is one line
@@ -50,7 +44,6 @@ struct Report {
   std::vector<SuggestedStep> next_steps = {};    // suggested next steps, for `explain`
   std::vector<std::vector<std::string>> statement_names = {};  // statement names of each operation, if some are fused
   bool show_cache_roofs = false;                               // also draw the bandwidths of caches
-  std::optional<FusedBound> fused_bound = {};                  // set if statements share kernels
   std::optional<LayeredModel> layers = {};                     // set if several layers were requested
   // Measured time above the roof of each operation of a run, by cause; empty unless requested.
   struct MeasuredOverhead {

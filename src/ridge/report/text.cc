@@ -128,9 +128,11 @@ std::string collectives_text(const Report& report) {
 // Returns the counting conventions and the options that show more.
 std::string notes_text(const Report& report, bool all) {
   const Explanation& e = report.explanation;
-  std::string out = "a multiply-add counts as 2 FLOPs; ";
-  if (const std::string costs = function_costs_text(e); !costs.empty()) out += costs + "; ";
-  out += "bytes: each input read once, each result written once\n";
+  constexpr std::size_t width = 120;
+  std::string out = "a multiply-add counts as 2 FLOPs";
+  if (const std::string costs = function_costs_text(e); !costs.empty()) out += ", " + costs;
+  const std::string bytes = "bytes: inputs read once, results written once";
+  out += (out.size() + bytes.size() + 2 > width ? "\n" : "; ") + bytes + "\n";
   out += missing_thresholds_text(e);
   if (e.fused) {
     const std::string op_count_text =

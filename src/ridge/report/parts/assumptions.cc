@@ -170,7 +170,7 @@ std::string function_costs_text(const Explanation& e) {
     if (cost.origin == Origin::guessed) guessed = fmt::format(" ({})", cost.source);
   }
   if (costs.empty()) return {};
-  return fmt::format("a call takes as long as this many: {}{}", fmt::join(costs, ", "), guessed);
+  return fmt::format("a call takes as long as: {}{}", fmt::join(costs, ", "), guessed);
 }
 
 std::string memory_text(const Explanation& e) {
