@@ -26,11 +26,11 @@ bool intersect(const SizeNames& a, const SizeNames& b) {
   return std::any_of(a.begin(), a.end(), [&](const std::string& each) { return b.contains(each); });
 }
 
-// How a statement treats the dimensions of its operands.
+// Treatment of the dimensions of a statement's operands.
 enum class StatementForm {
   pointwise,  // no product, or one without a sum
   product,    // sums over dimensions, and both factors have others
-  vector,     // as a product, but one factor is summed completely: a matrix times a vector
+  vector,     // product of a matrix and a vector: one factor is summed completely
   gradient,   // sums over the leading dimensions of both factors: dw[D, F] = x[N, D] * dy[N, F]
 };
 
@@ -43,7 +43,7 @@ struct SizedStatement {
   SizeNames not_kept = {};  // Dimensions that the statement runs along: those after `over`
 };
 
-// A dimension that passes statements on a way from an input to `last`.
+// A way of a dimension from an input to a tensor.
 struct Passage {
   int products = 0, statements = 0;  // Statements passed without those of the form `vector`
 };

@@ -60,8 +60,8 @@ enum class TensorRole {
   output
 };  // output: written and never read, or written with an explicit dtype
 
-// What an input holds. In a model of several layers each layer has its own parameters, caches and state; activations
-// are handed from layer to layer (program/input_use.h).
+// Content of an input. In a model of several layers each layer has its own parameters, caches and state; activations
+// are handed from layer to layer (program/weights.h).
 enum class InputUse { activation, parameter, cache, state };
 std::string_view input_use_word(InputUse use);  // "data", "param", "cache", "state": the word before a declaration
 

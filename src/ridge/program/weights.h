@@ -1,4 +1,4 @@
-// What each input of a program holds, found from its use and not from the order of declarations, and programs with
+// Finds what each input of a program holds from its use, not from the order of declarations, and makes programs with
 // narrower weights.
 //   x: bf16[B, D]   w: bf16[D, F]   y[B, F] = x * w      B is the batch dimension; w lacks it: a parameter
 //   keys: bf16[T, E] in softmax(q * keys over T) * values: a cache

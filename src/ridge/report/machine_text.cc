@@ -10,7 +10,7 @@
 namespace ridge {
 namespace {
 
-// Whether a row has the note of its number.
+// Visibility of the notes of numbers in a row.
 enum class Notes { hidden, shown };
 
 std::vector<std::string> source_row(const std::string& what, double value, std::string_view unit,

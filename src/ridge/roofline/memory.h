@@ -23,7 +23,7 @@ struct TensorMemory {
   std::string name;
   DType dtype = DType::f32;
   TensorRole role = TensorRole::input;
-  InputUse use = InputUse::activation;  // Of an input
+  InputUse use = InputUse::activation;  // Use of an input
   Polynomial bytes_formula;             // Bytes on one device
   std::optional<double> device_bytes = {},
                         all_bytes = {};  // Bytes on one device and on all; nullopt if a dimension has no value
