@@ -27,7 +27,8 @@ void set_kernels(const Report& report, Formulas& formulas) {
   formulas.kernels = std::move(kernels);
 }
 
-// True if the page's scripts can count the program. They do not know routines, grouped products and lists of lengths.
+// True if the page's scripts can count the program. They do not know routines, grouped products, lists of lengths and,
+// below, conditions on indices other than bands.
 bool can_evaluate_in_page(const Program& program) {
   const auto is_known = [](const Statement& statement) {
     const auto* c = std::get_if<Contraction>(&statement.op);
@@ -44,6 +45,8 @@ Result<PageSubject> make_subject(AnsweredRequest answered) {
   RIDGE_TRY(resolved, resolve_request(answered.request));
   if (!can_evaluate_in_page(resolved.program)) return out;
   RIDGE_TRY(formulas, make_formulas(resolved.program, answered.request.dims, answered.request.split));
+  const auto is_irregular = [](const SizeFormula& size) { return size.mask && size.mask->region; };
+  if (std::any_of(formulas.sizes.begin(), formulas.sizes.end(), is_irregular)) return out;
   set_kernels(out.report, formulas);
   out.formulas = std::move(formulas);
   return out;

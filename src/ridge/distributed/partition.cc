@@ -7,6 +7,7 @@
 
 #include "ridge/base/contains.h"
 #include "ridge/program/routine.h"
+#include "ridge/roofline/masks.h"
 
 namespace ridge {
 namespace {
@@ -162,9 +163,14 @@ Program make_statement_program(const Program& program, const Statement& statemen
   for (const int t : tensors_of(statement))
     set_layout(out.tensors[t], t == statement.result() ? result_layout(program, statement, partition)
                                                        : layout_under(program, statement, t, partition));
-  out.statements = {statement};
-  if (auto* product = std::get_if<Contraction>(&out.statements[0].op))
-    product->partial = result_layout(program, statement, partition).partial_over;
+  if (has_index_masks(program)) {
+    out.statements = program.statements;
+  } else {
+    out.statements = {statement};
+  }
+  for (Statement& each : out.statements)
+    if (auto* product = std::get_if<Contraction>(&each.op); product && each.result() == statement.result())
+      product->partial = result_layout(program, statement, partition).partial_over;
   return out;
 }
 

@@ -39,7 +39,8 @@ std::vector<Partition> list_partitions(const Program& program, const Statement& 
 // Returns every layout of a tensor under the same rules.
 std::vector<Layout> list_layouts(const Program& program, const Tensor& tensor, const Mesh& mesh, const Bindings& sizes);
 
-// Returns a program of this statement only, with the layouts of the partition.
+// Returns a program of this statement only, with the layouts of the partition. If conditions on indices limit what
+// other statements need of it, these statements stay, and the statement has its place in the program.
 Program make_statement_program(const Program& program, const Statement& statement, const Mesh& mesh,
                                const Partition& partition);
 

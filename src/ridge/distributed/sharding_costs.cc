@@ -23,7 +23,10 @@ Result<ShardingCosts> ShardingCosts::compute_costs(const Program& program, const
     for (const Partition& partition : list_partitions(program, statement, mesh, sizes)) {
       const Program statement_program = make_statement_program(program, statement, mesh, partition);
       RIDGE_TRY(found, explain(statement_program, machine, sizes, {}, Thresholds::skipped));
-      const Prediction& p = found.ops[0];
+      const auto same = [&](const Statement& s) { return s.result() == statement.result(); };
+      const std::vector<Statement>& all_statements = statement_program.statements;
+      const auto place = std::find_if(all_statements.begin(), all_statements.end(), same);
+      const Prediction& p = found.ops[static_cast<std::size_t>(place - all_statements.begin())];
       const Bindings& part_sizes = found.dims;  // includes the sizes of uneven parts
       StatementCost cost{partition, std::max(p.time_math_s.value_or(0), p.time_memory_s.value_or(0))};
       for (const Transfer& t : p.work.transfers) {

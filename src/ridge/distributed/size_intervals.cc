@@ -96,7 +96,8 @@ class SizedProgram {
     const Network network = network_at(n);
     DeviceWork out;
     for (const Work& work : work_at(n)) {
-      if (work.contraction) out.flops += work.flops;
+      // The largest part of a mask is no polynomial in 1/n; without it the count is an upper limit.
+      if (work.contraction) out.flops += work.has_split_mask ? get_flops_without_masks(work) : work.flops;
       for (const Transfer& t : work.transfers) {
         const std::vector<LevelWork> levels = count_level_work(t, network);
         const LevelWork& level = levels[slowest_level(t, levels)];

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "ridge/base/contains.h"
 #include "ridge/program/parser.h"
@@ -124,14 +125,19 @@ std::string print_routine(const Program& program, const Routine& r, const Node& 
   return out + ")";
 }
 
-std::string print_expression(const Program& program, const Expression& e) {
+// Prints the first `count` nodes: the last of them with its arguments.
+std::string print_nodes(const Program& program, const Expression& e, std::size_t count) {
   const std::string& result = program.tensors[e.result].name;
   std::vector<PrintedExpression> printed;
-  for (const Node& n : e.nodes) {
+  for (const Node& n : std::span(e.nodes).first(count)) {
     if (n.kind == Node::Kind::routine) return print_routine(program, *e.routine, n, printed);
     printed.push_back(print_node(program, result, n, printed));
   }
   return printed.empty() ? "" : std::move(printed.back().text);
+}
+
+std::string print_expression(const Program& program, const Expression& e) {
+  return print_nodes(program, e, e.nodes.size());
 }
 
 // True if the dimensions are in the order in which the tensors first use them.
@@ -201,6 +207,10 @@ std::string print_stack(const Program& program, const StackedInput& stack) {
 
 }  // namespace
 }  // namespace program
+
+std::string print_subexpression(const Program& program, const Expression& expression, std::size_t node) {
+  return program::print_nodes(program, expression, node + 1);
+}
 
 std::string print_program(const Program& program) {
   std::string out = program::print_dims(program) + program::print_mesh(program);

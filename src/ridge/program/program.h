@@ -228,5 +228,7 @@ Result<Program> parse(std::string_view text, const ParseOptions& options = {});
 
 // Returns the program in canonical form; parsing and printing it again gives the same text.
 std::string print_program(const Program& program);
+// Returns the text of a node with its arguments.
+std::string print_subexpression(const Program& program, const Expression& expression, std::size_t node);
 
 }  // namespace ridge

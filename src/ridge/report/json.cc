@@ -113,6 +113,7 @@ Json mask_json(const MaskCount& mask, const std::vector<std::string>& order) {
            {"of", mask.all.to_string(order)}};
   out["pairs_value"] = or_null(mask.unmasked_count);
   out["of_value"] = or_null(mask.all_count);
+  if (mask.on_all_devices) out["all_chips_value"] = *mask.on_all_devices;
   return out;
 }
 
@@ -397,7 +398,8 @@ std::string render_json(const Report& report, bool one_line) {
   if (!e.small_messages.empty()) out["small_messages"] = small_messages_json(e.small_messages);
   if (!e.overlaps.empty()) out["overlaps"] = overlaps_json(e.overlaps);
   for (const MaskCount& mask : e.masks)
-    if (mask.unmasked != mask.all) out["masks"].push_back(mask_json(mask, e.dim_names));
+    if (mask.unmasked != mask.all && !mask.is_irregular) out["masks"].push_back(mask_json(mask, e.dim_names));
+  if (!e.not_counted.empty()) out["not_counted"] = e.not_counted;
   if (e.memory) out["memory"] = memory_use_json(*e.memory, e.dim_names);
   out["total"] = prediction_json(e.total, e.dim_names);
   if (e.fused) out["fused"] = prediction_json(*e.fused, e.dim_names);

@@ -82,20 +82,6 @@ class WorkCounter {
     return rows.is_zero() ? stored_bytes(tensor(statement.result())) : rows;
   }
 
-  // Returns the bytes that a statement reads of each operand.
-  std::vector<TensorRead> bytes_read(const Statement& statement, const ProgramMasks& masks,
-                                     const StatementMasks& masked) const {
-    std::vector<TensorRead> out;
-    if (!routine_of(statement)) {
-      for (const int t : statement_operands(statement)) out.push_back({t, stored_bytes(tensor(t))});
-      return out;
-    }
-    out = count_routine_work(program_, std::get<Expression>(statement.op), masks, masked, make_element_counter())
-              .elements_read;
-    for (TensorRead& read : out) read.amount = read.amount * element_bytes(tensor(read.tensor));
-    return out;
-  }
-
  private:
   DType pointwise_dtype(const Statement& statement) const {
     bool is_double = tensor(statement.result()).dtype == DType::f64;
@@ -107,12 +93,7 @@ class WorkCounter {
   }
 
   ElementCounter make_element_counter() const {
-    return {[this](const std::vector<Axis>& axes, Rational each) { return count_elements(axes, each); },
-            [this](const std::vector<Axis>& axes) {
-              Rational out = 1;
-              for (const Axis& axis : axes) out = out * shard_fraction(axis.mesh);
-              return out;
-            }};
+    return [this](const std::vector<Axis>& axes, Rational each) { return count_elements(axes, each); };
   }
 
   const Tensor& tensor(int i) const { return program_.tensors[i]; }
@@ -142,7 +123,6 @@ class WorkCounter {
   }
 
   std::vector<Transfer> reduction_transfers(const Expression& op) const;
-  IndexSpaces sharded_spaces(const Expression& op) const;
 
   // Returns the number of elements on one device times `each`.
   Polynomial count_elements(const std::vector<Axis>& axes, Rational each = 1) const {
@@ -159,41 +139,50 @@ class WorkCounter {
     return Polynomial::make_term(each, std::move(named));
   }
 
-  Polynomial bytes_of_distinct(std::vector<int> tensors) const {
+  // Adds the bytes that a statement reads of its operands, each once; of an input only what a mask leaves.
+  void add_reads(Work& work, std::vector<int> tensors, const ProgramMasks& masks, const StatementMasks& masked) const {
     std::sort(tensors.begin(), tensors.end());
     tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
-    Polynomial bytes;
-    for (const int t : tensors) bytes += stored_bytes(tensor(t));
-    return bytes;
+    for (const int t : tensors) {
+      const auto mask = masked.reads.find(t);
+      work.reads.push_back(
+          {t, mask == masked.reads.end() ? stored_bytes(tensor(t)) : count_unmasked_bytes(t, masks.all[mask->second])});
+      add_read_by_all(work.reads.back(), masks);
+      work.bytes_in += work.reads.back().amount;
+    }
   }
 
-  // Returns the elements with unmasked pairs, or nullopt if an axis of the mask is missing or split.
-  std::optional<Polynomial> count_unmasked_elements(const std::vector<Axis>& axes, Rational each,
-                                                    const IndexMask& mask) const {
+  Polynomial count_unmasked_bytes(int t, const IndexMask& mask) const {
+    return count_unmasked_elements(tensor(t).axes, element_bytes(tensor(t)), mask);
+  }
+
+  void add_read_by_all(TensorRead& read, const ProgramMasks& masks) const {
+    if (const auto mask = masks.read_by_all.find(read.tensor); mask != masks.read_by_all.end())
+      read.by_all_readers = count_unmasked_bytes(read.tensor, masks.all[mask->second]);
+  }
+
+  // Returns the elements inside a mask.
+  Polynomial count_unmasked_elements(const std::vector<Axis>& axes, Rational each, const IndexMask& mask) const {
+    const std::vector<std::string> dims = counted_dims(mask);
     std::vector<Axis> others;
-    for (const Axis& axis : axes) {
-      if (axis.dim != mask.rows && axis.dim != mask.columns)
-        others.push_back(axis);
-      else if (!axis.mesh.empty())
-        return std::nullopt;
-    }
-    if (others.size() + 2 != axes.size()) return std::nullopt;
+    for (const Axis& axis : axes)
+      if (!contains(dims, axis.dim)) others.push_back(axis);
     return count_elements(others, each) * Polynomial::make_symbol(mask.symbol);
   }
 
   // Adds `each` calls per element, or per element inside the mask if there is one.
   void add_function_calls(Work& work, const std::vector<Axis>& axes, Function function, std::int64_t each,
                           const ProgramMasks& masks, int mask) const {
-    const auto unmasked = mask >= 0 ? count_unmasked_elements(axes, each, masks.all[mask]) : std::nullopt;
-    add_calls(work.calls, {{function, unmasked ? *unmasked : count_elements(axes, each)}});
+    add_calls(work.calls, {{function, mask >= 0 ? count_unmasked_elements(axes, each, masks.all[mask])
+                                                : count_elements(axes, each)}});
   }
 
   // Adds `each` FLOPs per element, or per element inside the mask if there is one.
   void add_flops(Work& work, const std::vector<Axis>& axes, Rational each, const ProgramMasks& masks, int mask) const {
     const Polynomial all = count_elements(axes, each);
-    const auto unmasked = mask >= 0 ? count_unmasked_elements(axes, each, masks.all[mask]) : std::nullopt;
-    work.flops += unmasked.value_or(all);
+    work.flops += mask >= 0 ? count_unmasked_elements(axes, each, masks.all[mask]) : all;
     work.flops_without_masks += all;
+    if (mask >= 0) work.has_split_mask |= masks.all[mask].region && !masks.all[mask].region->mesh.empty();
   }
 
   void count_op(const Contraction& op, const ProgramMasks& masks, const StatementMasks& masked, Work& work) const;
@@ -208,15 +197,10 @@ class WorkCounter {
 // A product is computed before its partial sums are scattered, so the operands determine each device's part.
 void WorkCounter::count_op(const Contraction& op, const ProgramMasks& masks, const StatementMasks& masked,
                            Work& work) const {
-  std::vector<Axis> all;
-  for (const Axis& axis : tensor(op.left).axes)
-    if (!is_grouped_axis(op, op.left, axis)) all.push_back(axis);
-  for (const Axis& axis : tensor(op.right).axes)
-    if (!is_grouped_axis(op, op.right, axis) && !contains(all, axis)) all.push_back(axis);
   work.contraction = !op.contracted.empty() || op.literal_contracted != 1;
   if (work.contraction) work.math = product_dtype(op.left, op.right);
-  add_flops(work, all, work.contraction ? 2 : 1, masks, masked.product);
-  work.bytes_in = bytes_of_distinct({op.left, op.right});
+  add_flops(work, list_product_axes(program_, op), work.contraction ? 2 : 1, masks, masked.product);
+  add_reads(work, {op.left, op.right}, masks, masked);
 }
 
 // Returns the FLOPs of a node per element of its index space, which is its argument's if it runs along dimensions.
@@ -235,18 +219,9 @@ Function called_function(const Node& node) {
 // square.
 std::int64_t count_reductions(Function function) { return function_info(function).reductions; }
 
-// Returns the index spaces with their mesh axes; index(T) is split like the axis T.
-IndexSpaces WorkCounter::sharded_spaces(const Expression& op) const {
-  IndexSpaces found = find_index_spaces(program_.tensors, op.nodes);
-  if (program_.mesh.empty()) return found;
-  for (std::vector<Axis>& axes : found.axes)
-    for (Axis& axis : axes) axis.mesh = find_mesh_axes(program_, op, axis);
-  return found;
-}
-
 // A function along a split dimension needs an all-reduce of f32 values for each row of a device.
 std::vector<Transfer> WorkCounter::reduction_transfers(const Expression& op) const {
-  const IndexSpaces found = sharded_spaces(op);
+  const IndexSpaces found = find_sharded_spaces(program_, op);
   std::vector<Transfer> out;
   for (const Node& node : op.nodes) {
     if (node.kind != Node::Kind::along_dims) continue;
@@ -270,16 +245,20 @@ void WorkCounter::count_routine(const Expression& op, const ProgramMasks& masks,
   const std::vector<int> in = expression_operands(op);
   if (work.contraction) work.math = product_dtype(in[0], in[1]);
   std::map<int, std::vector<TensorRead>> reads;
-  for (const TensorRead& read : found.elements_read) reads[read.tensor].push_back(read);
-  for (const auto& [t, all] : reads)
-    work.bytes_in += merge_reads(all, count_elements(tensor(t).axes)) * element_bytes(tensor(t));
+  for (TensorRead read : found.elements_read) {
+    read.amount = read.amount * element_bytes(tensor(read.tensor));
+    add_read_by_all(read, masks);
+    reads[read.tensor].push_back(read);
+    work.reads.push_back(std::move(read));
+  }
+  for (const auto& [t, all] : reads) work.bytes_in += merge_reads(all, stored_bytes(tensor(t)));
 }
 
 // A call whose arguments are all numbers is a constant, computed once, and costs nothing.
 void WorkCounter::count_op(const Expression& op, const ProgramMasks& masks, const StatementMasks& masked,
                            Work& work) const {
   if (op.routine && op.routine->kind != RoutineKind::scan) return count_routine(op, masks, masked, work);
-  const IndexSpaces found = sharded_spaces(op);
+  const IndexSpaces found = find_sharded_spaces(program_, op);
   std::vector<int> operands;
   std::vector<bool> varies;
   std::map<std::pair<int, int>, std::int64_t> counts;  // FLOPs per element, by space and mask
@@ -305,7 +284,7 @@ void WorkCounter::count_op(const Expression& op, const ProgramMasks& masks, cons
   }
   for (const auto& [space_and_mask, count] : counts)
     add_flops(work, axes_of(space_and_mask.first), count, masks, space_and_mask.second);
-  work.bytes_in = bytes_of_distinct(operands);
+  add_reads(work, operands, masks, masked);
 }
 
 }  // namespace
@@ -426,20 +405,29 @@ MovedTensors list_moved_tensors(const Program& program, const std::vector<int>& 
   return out;
 }
 
+bool uses_symbol(const Work& work, const std::string& symbol) {
+  const auto in_union = [&](const TensorRead& read) {
+    return read.by_all_readers && read.by_all_readers->degree_in(symbol) > 0;
+  };
+  return work.flops.degree_in(symbol) > 0 || work.bytes_in.degree_in(symbol) > 0 ||
+         std::any_of(work.reads.begin(), work.reads.end(), in_union);
+}
+
+std::vector<TensorRead> list_reads(const std::vector<Work>& ops, const std::vector<int>& statements, int tensor) {
+  std::vector<TensorRead> out;
+  for (const int s : statements)
+    for (const TensorRead& each : ops[s].reads)
+      if (each.tensor == tensor) out.push_back(each);
+  return out;
+}
+
 Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
                  const std::vector<int>& statements, const std::vector<int>& stored,
                  const std::vector<std::vector<int>>& kernels) {
   const WorkCounter counter(program, sizes);
   Work work{.name = "fused"};
-  std::vector<std::vector<TensorRead>> read(program.tensors.size());
-  const bool any = std::any_of(program.statements.begin(), program.statements.end(), routine_of);
-  const ProgramMasks masks =
-      any ? find_masks(program) : ProgramMasks{{}, std::vector<StatementMasks>(program.statements.size())};
   for (const int s : statements) {
-    const std::size_t at = s;
-    for (TensorRead& each : counter.bytes_read(program.statements[at], masks, masks.statements[at]))
-      read[each.tensor].push_back(std::move(each));
-    const Work& op = ops[at];
+    const Work& op = ops[s];
     work.flops += op.flops;
     work.flops_without_masks += get_flops_without_masks(op);
     add_calls(work.calls, op.calls);
@@ -448,10 +436,8 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
     work.link_load += op.link_load;
   }
   const MovedTensors moved = list_moved_tensors(program, statements, stored, kernels);
-  for (const int t : moved.read) {
-    const std::size_t at = t;
-    work.bytes_in += merge_reads(read[at], counter.stored_bytes(program.tensors[at]));
-  }
+  for (const int t : moved.read)
+    work.bytes_in += merge_reads(list_reads(ops, statements, t), counter.stored_bytes(program.tensors[t]));
   for (const int s : statements) {
     const Statement& statement = program.statements[s];
     work.bytes_in += counter.rows_added_in_place(statement);

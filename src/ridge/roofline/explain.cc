@@ -166,20 +166,67 @@ std::vector<std::string> dims_without_threshold(const Explanation& e, const Deri
   return out;
 }
 
-void replace_symbol(Work& work, const std::string& symbol, const Polynomial& value) {
-  work.flops = work.flops.substitute(symbol, value);
-  for (FunctionCalls& calls : work.calls) calls.count = calls.count.substitute(symbol, value);
+// Replaces the symbol of a mask in all counts.
+void substitute(std::vector<Work>& work, const std::string& symbol, const Polynomial& by) {
+  for (Work& one : work) {
+    one.flops = one.flops.substitute(symbol, by);
+    one.bytes_in = one.bytes_in.substitute(symbol, by);
+    for (FunctionCalls& calls : one.calls) calls.count = calls.count.substitute(symbol, by);
+    for (TensorRead& read : one.reads) {
+      read.amount = read.amount.substitute(symbol, by);
+      if (read.by_all_readers) read.by_all_readers = read.by_all_readers->substitute(symbol, by);
+    }
+  }
+}
+
+// Returns the tuples of a mask's dimensions as if it excluded none, on the device with the largest shards.
+Polynomial count_all_tuples(const IndexMask& mask, const Bindings& sizes) {
+  Polynomial out = 1;
+  for (const std::string& dim : counted_dims(mask)) {
+    std::int64_t shards = 1;
+    if (mask.region && mask.region->mesh.contains(dim))
+      for (const char letter : mask.region->mesh.at(dim))
+        if (const auto size = sizes.find(std::string(1, letter)); size != sizes.end()) shards *= size->second;
+    const std::string largest = fmt::format("ceil({}/{})", dim, shards);
+    out = out * (sizes.contains(largest) ? Polynomial::make_symbol(largest)
+                                         : Polynomial::make_term(Rational(1, shards), {dim}));
+  }
+  return out;
+}
+
+// Counts the tuples of a mask. If that takes too many steps at these sizes, all tuples are counted, and a sentence says
+// so.
+MaskCount count_index_mask(const IndexMask& mask, const Program& program, const Bindings& given,
+                           std::vector<Work>& work, RooflineContext& context) {
+  const std::vector<std::string> dims = counted_dims(mask);
+  const Polynomial all = count_all_tuples(mask, context.dims);
+  MaskCount out{mask, Polynomial::make_symbol(mask.symbol), all, count_unmasked(mask, context.dims), {}};
+  if (all.has_all_values(context.dims))
+    if (const auto value = all.evaluate(context.dims); value) out.all_count = *value;
+  if (auto form = mask_closed_form(mask, program, given)) {
+    if (*form == Polynomial::make_term(1, dims)) form = all;
+    out.unmasked = *form;
+    substitute(work, mask.symbol, *form);
+    if (dims.size() == 2 && *form != all) context.tied_dims.push_back(form->degree_in(dims[0]) > 0 ? dims[1] : dims[0]);
+    return out;
+  }
+  if (mask.region && !mask.region->mesh.empty()) out.on_all_devices = count_on_all_devices(*mask.region, context.dims);
+  const std::vector<std::string> symbols = dependency_dims(mask);
+  const bool has_sizes =
+      std::all_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return context.dims.contains(s); });
+  out.is_irregular = has_sizes && !out.unmasked_count && out.all_count;
+  if (out.is_irregular) out.unmasked_count = out.all_count;
+  if (out.unmasked_count) context.dims[mask.symbol] = *out.unmasked_count;
+  return out;
 }
 
 // Returns the pairs inside each mask: in closed form if there is one, otherwise as a symbol with a value in `dims`.
-std::vector<MaskCount> count_masks(const Program& program, const Bindings& given, std::vector<Work>& work,
-                                   RooflineContext& context) {
+std::vector<MaskCount> count_masks(const ProgramMasks& masks, const Program& program, const Bindings& given,
+                                   std::vector<Work>& work, RooflineContext& context) {
   std::vector<MaskCount> out;
-  for (const IndexMask& mask : find_masks(program).all) {
-    const auto uses_symbol = [&](const Work& one) {
-      return one.flops.degree_in(mask.symbol) > 0 || one.bytes_in.degree_in(mask.symbol) > 0;
-    };
-    const bool needed = std::any_of(work.begin(), work.end(), uses_symbol);
+  for (const IndexMask& mask : masks.all) {
+    const bool needed =
+        std::any_of(work.begin(), work.end(), [&](const Work& one) { return uses_symbol(one, mask.symbol); });
     if (mask.window || mask.routing) {
       if (mask.window && !always_gives_result_size(program, *mask.window, given))
         for (std::string& dim : dependency_dims(*mask.window)) context.tied_dims.push_back(std::move(dim));
@@ -192,20 +239,8 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
       continue;
     }
     if (!needed) continue;
-    const Polynomial all = Polynomial::make_term(1, {mask.rows, mask.columns});
-    MaskCount count{mask, Polynomial::make_symbol(mask.symbol), all, count_unmasked(mask, context.dims), {}};
-    if (const auto form = mask_closed_form(mask, program, given)) {
-      count.unmasked = *form;
-      for (Work& one : work) replace_symbol(one, mask.symbol, *form);
-      context.tied_dims.push_back(form->degree_in(mask.rows) > 0 ? mask.columns : mask.rows);
-    } else if (count.unmasked_count) {
-      context.dims[mask.symbol] = *count.unmasked_count;
-    }
-    if (all.has_all_values(context.dims)) {
-      const auto value = all.evaluate(context.dims);
-      if (value) count.all_count = *value;
-    }
-    out.push_back(std::move(count));
+    MaskCount count = count_index_mask(mask, program, given, work, context);
+    if (count.unmasked != count.all) out.push_back(std::move(count));
   }
   return out;
 }
@@ -292,7 +327,13 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   Explanation out{.program_text = program.text, .machine = machine, .dim_names = context.order, .split = split};
   out.remarks = program.remarks;
   add_tied_dims(program, given, context);
-  out.masks = count_masks(program, given, work, context);
+  ProgramMasks masks = find_masks(device_program);
+  out.masks = count_masks(masks, device_program, given, work, context);
+  out.not_counted = std::move(masks.not_counted);
+  for (const MaskCount& mask : out.masks)
+    if (mask.is_irregular)
+      out.not_counted.push_back(
+          fmt::format("the condition {} takes too many steps to count: it excludes no work", format_mask(mask.mask)));
   out.dims = context.dims;
   out.dims.erase(split_axis);
   context.sizes = {context.dims.begin(), context.dims.end()};

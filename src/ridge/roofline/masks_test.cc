@@ -55,7 +55,7 @@ TEST(ProgramMasks, do_not_restrict_results_that_are_read_elsewhere) {
   const std::string text = "dims S = 8, T = S, E = 4\nq: bf16[S, E]   k: bf16[T, E]\ns[S, T] = q * k\n";
   // The scores are an output, are read elsewhere, or are added to unmasked values.
   EXPECT_EQ(explained(text + "p: bf16[S, T] = where(index(T) <= index(S), s, 0) + s").ops[0].flops, 2 * 64 * 4);
-  EXPECT_EQ(explained(text + "p: bf16[S, T] = where(index(T) <= 3, s, 0)").ops[0].flops, 2 * 64 * 4);
+  EXPECT_EQ(explained(text + "p: bf16[S, T] = where(index(T) <= 3, s, 0)").ops[0].flops, 2 * 8 * 4 * 4);
   EXPECT_EQ(explained(text + "p: bf16[S, T] = where(index(T) <= index(S), s, 1)").ops[0].flops, 2 * 36 * 4);
   EXPECT_EQ(explained(text + "p: bf16[S, T] = softmax(where(index(T) <= index(S), s, 0) over T)").ops[0].flops,
             2 * 36 * 4);

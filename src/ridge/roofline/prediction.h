@@ -57,6 +57,8 @@ struct MaskCount {
   IndexMask mask;
   Polynomial unmasked, all;
   std::optional<std::int64_t> unmasked_count = {}, all_count = {};  // nullopt if a dimension has no value
+  std::optional<std::int64_t> on_all_devices = {};  // Sum over the devices, if the mask's dimensions are split
+  bool is_irregular = false;                        // True if counting takes too many steps, so all are counted
 };
 
 struct Explanation {
@@ -78,6 +80,7 @@ struct Explanation {
   std::vector<SmallMessages> small_messages = {};  // Tree or ring, one entry per kind of collective and mesh axes
   std::vector<Overlap> overlaps = {};              // Products that overlap with collectives, if sizes are known
   std::vector<MaskCount> masks = {};               // Masks with counted work
+  std::vector<std::string> not_counted = {};       // Sentences about conditions on indices that exclude no work
   std::vector<std::string> remarks = {};           // Notes on the program: the order of a chain of products
   std::optional<MemoryUse> memory = {};            // Memory use; nullopt for bare numbers
   std::optional<DimensionSplit> split = {};        // If set, counts and times are those of one chip

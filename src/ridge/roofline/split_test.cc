@@ -249,8 +249,8 @@ TEST(Split, of_routines) {
   EXPECT_EQ(one(conv, "N"), "N*C*H*K FLOP, N*C*H + 2*C*K + N*H*K B, 0 sent");
   EXPECT_EQ(one(conv, "C"), "N*C*H*K FLOP, N*C*H + C*K + 2*N*H*K B, 2*N*H*K sent");
   const std::string gather = "t: bf16[V, D]  i: int32[N]\ny[N, D] = gather(t, i over V)";
-  EXPECT_EQ(one(gather, "D"), "0 FLOP, D*N + 4*N + D*N B, 0 sent");
-  EXPECT_EQ(one(gather, "V"), "0 FLOP, D*N + 4*N + 2*D*N B, 2*D*N sent");
+  EXPECT_EQ(one(gather, "D"), "0 FLOP, D*rows + 4*N + D*N B, 0 sent");
+  EXPECT_EQ(one(gather, "V"), "0 FLOP, 2*D*rows + 4*N + 2*D*N B, 2*D*N sent");
 }
 
 }  // namespace

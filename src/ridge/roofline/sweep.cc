@@ -90,6 +90,8 @@ std::vector<std::string> list_reasons(const Program& program, FlatSizes& sizes, 
                            has_quotient(*dim->value) ? "not a whole number of at least 1" : "below 1");
     if (value.mask && value.mask->mask.window) reason = window_mismatch_text(*value.mask->mask.window);
     if (value.mask && value.mask->mask.routing) reason = routing_mismatch_text(*value.mask->mask.routing);
+    if (value.mask && value.mask->mask.region)
+      reason = fmt::format("the condition {} takes too many steps to count", format_mask(value.mask->mask));
     if (reason.empty()) continue;
     value.reason = static_cast<std::uint16_t>(out.size());
     out.push_back(std::move(reason));
@@ -248,8 +250,12 @@ Result<FlatProgram> compile_sweep(const Program& source, const Machine& machine,
   Bindings devices = fixed;
   if (split) devices[split_axis] = split->chips;
   use_shard_symbols(explanation, device_program, devices);
-  FlatSizes sizes = order_sizes(program, ranges, fixed);
-  for (const MaskCount& each : explanation.masks) sizes.add_mask(each.mask);
+  FlatSizes sizes = order_sizes(program, ranges, devices);
+  for (const IndexMask& mask : find_masks(device_program).all) {
+    const auto is_used = [&](const Prediction& p) { return uses_symbol(p.work, mask.symbol); };
+    if (mask.window || mask.routing || std::any_of(explanation.ops.begin(), explanation.ops.end(), is_used))
+      sizes.add_mask(mask);
+  }
   for (const DimShard& each : list_shards(device_program, devices)) sizes.add_shard(each);
   const std::vector<std::string> reasons = list_reasons(program, sizes, explanation);
   RIDGE_TRY(flat, compile_program(sizes, explanation));

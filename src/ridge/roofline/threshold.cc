@@ -338,7 +338,7 @@ std::vector<Threshold> search_thresholds(const RoofPair& pair, const Threshold& 
   if (!options.rebind || !pair.above.has_all_values(known) || !pair.below.has_all_values(known)) return {};
   if (options.searches_left && --*options.searches_left < 0) return {};
   const auto found = find_crossings(make_comparison(pair, initial.dim, dims, options));
-  if (!found) return {};
+  if (!found || (options.searches_left && *options.searches_left < 0)) return {};
   std::vector<Threshold> out;
   for (const Crossing& crossing : found->all) {
     out.push_back(initial);

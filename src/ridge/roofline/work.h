@@ -10,6 +10,7 @@
 // because data for the device at distance d crosses d links.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,17 @@ struct FunctionCalls {
   Polynomial count;
 };
 
+// Amount of a tensor that is read.
+struct TensorRead {
+  int tensor = 0;
+  Polynomial amount;                              // Elements or bytes
+  int index_tensor = -1;                          // Tensor of the indices that select it; -1 if it is fixed
+  std::optional<Polynomial> by_all_readers = {};  // Amount that all statements together read, if less than everything
+};
+// Returns the union of reads of a tensor with `all` elements. Equal reads count once, others as if all statements that
+// read the tensor were among them.
+Polynomial merge_reads(const std::vector<TensorRead>& reads, const Polynomial& all);
+
 struct Work {
   std::string name;                     // Name of the result
   std::string text = {};                // Source text of the statement
@@ -45,8 +57,10 @@ struct Work {
   Polynomial flops = {};                // FLOPs of unmasked pairs
   Polynomial flops_without_masks = {};  // FLOPs as if there were no mask; 0 if there is no mask
   std::vector<FunctionCalls> calls = {};  // Of unmasked pairs, one entry for each function
+  bool has_split_mask = false;            // True if devices have different parts of a mask: `flops` is the largest
   Polynomial bytes_in = {};               // Bytes, each distinct operand once; int4 may give halves
   Polynomial bytes_out = {};              // Bytes
+  std::vector<TensorRead> reads = {};     // Bytes of each operand; `bytes_in` is their sum
   std::vector<Transfer> transfers = {};
   Polynomial bytes_sent = {};  // Bytes that each chip of a split or sharded program sends; 0 if nothing leaves the chip
   // Bytes scaled so that `link_load` / `Prediction::link_rate` is the network time in s; latency counts as the bytes
@@ -58,6 +72,8 @@ struct Work {
 
 // Adds the calls of `more`, each function once.
 void add_calls(std::vector<FunctionCalls>& calls, const std::vector<FunctionCalls>& more);
+// True if a count contains the symbol of a mask.
+bool uses_symbol(const Work& work, const std::string& symbol);
 
 // Returns the FLOPs as if there were no mask.
 inline const Polynomial& get_flops_without_masks(const Work& work) {

@@ -35,7 +35,9 @@ std::string communication_lines(const Explanation& e) {
 
 // Returns the counted unit of a mask or window.
 std::string counted_unit(const IndexMask& mask) {
-  if (!mask.window) return "pairs are computed";
+  if (mask.gathered) return "rows are read if all indices differ";
+  if (!mask.window && counted_dims(mask).size() < 2) return "indices are used";
+  if (!mask.window) return counted_dims(mask).size() == 2 ? "pairs are computed" : "tuples are computed";
   return mask.window_count == WindowCount::taps ? "window positions are inside the input" : "elements are read";
 }
 
@@ -58,12 +60,24 @@ std::string routing_line(const MaskCount& mask, const Explanation& e) {
 
 std::string mask_line(const MaskCount& mask, const Explanation& e) {
   if (mask.mask.routing) return routing_line(mask, e);
+  std::string_view kind = "mask";
+  if (mask.mask.window) kind = "windows";
+  if (mask.mask.gathered) kind = "gather";
   std::string out =
-      fmt::format("{} {}: {} of {} {}", mask.mask.window ? "windows" : "mask", format_mask(mask.mask),
-                  mask.unmasked.to_string(e.dim_names), mask.all.to_string(e.dim_names), counted_unit(mask.mask));
+      fmt::format("{} {}: {} of {} {}", kind, format_mask(mask.mask), mask.unmasked.to_string(e.dim_names),
+                  mask.all.to_string(e.dim_names), counted_unit(mask.mask));
   if (mask.unmasked_count && mask.all_count)
     out += fmt::format(", {} of {}", group_digits(*mask.unmasked_count), group_digits(*mask.all_count));
+  if (mask.on_all_devices)
+    out += fmt::format(" on the chip with the most, {} on all chips", group_digits(*mask.on_all_devices));
   return out + "\n";
+}
+
+// True if the mask leaves something out, or may do so at other sizes.
+bool is_reported(const MaskCount& mask) {
+  if (mask.unmasked == mask.all || mask.is_irregular) return false;
+  const bool is_index = !mask.mask.window && !mask.mask.routing && counted_dims(mask.mask).size() < 2;
+  return !is_index || !mask.unmasked_count || mask.unmasked_count != mask.all_count;
 }
 
 std::string largest_shard_lines(const Explanation& e) {
@@ -148,7 +162,8 @@ std::string assumptions_text(const Explanation& e) {
   std::string out = left_out_line(e) + network_line(e) + communication_lines(e) + largest_shard_lines(e);
   for (const std::string& remark : e.remarks) out += remark + "\n";
   for (const MaskCount& mask : e.masks)
-    if (mask.unmasked != mask.all) out += mask_line(mask, e);
+    if (is_reported(mask)) out += mask_line(mask, e);
+  for (const std::string& sentence : e.not_counted) out += sentence + "\n";
   return out + products_line(e);
 }
 

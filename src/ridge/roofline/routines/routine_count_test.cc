@@ -80,16 +80,17 @@ class LoopNest {
     counts_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
   }
 
-  // Reads a row for each index, as if all indices were different.
+  // Reads a row for each index, as if all indices were different, but no row twice.
   void gather() {
     const int t = in_[0], i = in_[1], y = e_.result;
-    std::int64_t row = 1;  // Elements along the dimensions that the indices lack
+    std::int64_t row = 1, indices = elements(i);  // Elements of a row; indices per row's batch
     for (const Axis& a : tensor(t).axes) {
-      const auto& of = tensor(i).axes;
-      if (!(a == e_.routine->over[0]) && !contains(of, a)) row *= size(a);
+      const bool is_row = !(a == e_.routine->over[0]);
+      if (is_row) row *= size(a);
+      if (is_row && contains(tensor(i).axes, a)) indices /= size(a);
     }
-    for (std::int64_t n = 0; n < elements(i); ++n)
-      counts_.bits_read += row * dtype_bits(tensor(t).dtype) + dtype_bits(tensor(i).dtype);
+    counts_.bits_read = std::min(indices, size(e_.routine->over[0])) * row * dtype_bits(tensor(t).dtype) +
+                        elements(i) * dtype_bits(tensor(i).dtype);
     counts_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
   }
 
@@ -164,7 +165,7 @@ TEST(Count, of_routines) {
   EXPECT_EQ(formulas("x: bf16[N, C, H]  w: bf16[K, C, 1]\ny[N, K, P] = conv(x, w, stride = 2)"),
             "contraction bf16: 2*N*C*K*P FLOP, 2*N*C*P + 2*C*K + 2*N*K*P B");
   EXPECT_EQ(formulas("t: bf16[V, D]  i: int32[N]\ny[N, D] = gather(t, i over V)"),
-            "f32: 0 FLOP, 2*D*N + 4*N + 2*D*N B");
+            "f32: 0 FLOP, 2*D*rows + 4*N + 2*D*N B");
   EXPECT_EQ(formulas("x: bf16[N, D]  i: int32[N]\ny: f32[V, D] = scatter(x, i over V)"),
             "f32: N*D FLOP, 2*N*D + 4*N + 4*D*V B");
   EXPECT_EQ(formulas("x: bf16[N, T]\ny[N, T] = cumsum(x over T)"), "f32: N*T FLOP, 2*N*T + 2*N*T B");
@@ -207,11 +208,11 @@ TEST(Fused, reads_only_indexed_rows_and_elements_inside_windows) {
       "t: bf16[V, D]  i: int32[N]  j: int32[N]\na[N, D] = gather(t, i over V)\n"
       "b[N, D] = gather(t, j over V)\ny: bf16[N, D] = a + b");
   ASSERT_TRUE(two.fused);
-  EXPECT_EQ(two.fused->work.bytes_in.to_string(two.dim_names), "4*D*N + 8*N");
+  EXPECT_EQ(two.fused->work.bytes_in.to_string(two.dim_names), "2*D*rows2 + 8*N");
   const Explanation same = explained(
       "t: bf16[V, D]  i: int32[N]\na[N, D] = gather(t, i over V)\n"
       "b[N, D] = gather(t, i over V)\ny: bf16[N, D] = a + b");
-  EXPECT_EQ(same.fused->work.bytes_in.to_string(same.dim_names), "2*D*N + 4*N");
+  EXPECT_EQ(same.fused->work.bytes_in.to_string(same.dim_names), "2*D*rows + 4*N");
   const Explanation whole = explained(
       "x: bf16[N, C, H]  w: bf16[K, C, 1]\na[N, K, P] = conv(x, w, stride = 2)\n"
       "s[N, C] = sum(x over H)\ny: bf16[N, K, P] = a * sum(s over C)");

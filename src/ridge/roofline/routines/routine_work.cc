@@ -1,7 +1,6 @@
 #include "ridge/roofline/routines/routine_work.h"
 
 #include <algorithm>
-#include <map>
 
 #include "ridge/base/contains.h"
 #include "ridge/roofline/routines/routings.h"
@@ -18,22 +17,26 @@ class RoutineCounter {
   RoutineWork count_conv(const ProgramMasks& masks, const StatementMasks& masked) const {
     const std::vector<Axis>&x = axes(operands_[0]), &w = axes(operands_[1]);
     std::vector<Axis> around{axes(routine_.result)[0], w[0], w[1]};
-    Polynomial inside = elements_.count(around, 2), all = inside, read = elements_.count({x[0], x[1]}, 1);
+    Polynomial inside = elements_(around, 2), all = inside, read = elements_({x[0], x[1]}, 1);
     const std::vector<WindowDimension> windows_along = conv_windows(program_, routine_);
     for (std::size_t i = 0; i < windows_along.size(); ++i) {
       inside = inside * symbolic_count(windows_along[i], WindowCount::taps, masks, masked.taps[i]);
       all = all * full_window_count(windows_along[i], WindowCount::taps);
       read = read * symbolic_count(windows_along[i], WindowCount::touched, masks, masked.touched[i]);
     }
-    return {inside, all, true, {{operands_[0], read}, {operands_[1], elements_.count(w, 1)}}};
+    return {inside, all, true, {{operands_[0], read}, {operands_[1], elements_(w, 1)}}};
   }
 
-  RoutineWork count_gather() const {
-    std::vector<Axis> split;
+  RoutineWork count_gather(const ProgramMasks& masks, const StatementMasks& masked) const {
+    std::vector<Axis> others;
     for (const Axis& axis : axes(operands_[0]))
-      if (axis == routine_.routine->over.front()) split.push_back(axis);
-    const Polynomial rows = elements_.count(axes(routine_.result), elements_.fraction(split));
-    return {0, 0, false, {{operands_[0], rows, operands_[1]}, {operands_[1], elements_.count(axes(operands_[1]), 1)}}};
+      if (!(axis == routine_.routine->over.front())) others.push_back(axis);
+    const Polynomial rows = Polynomial::make_symbol(masks.all[masked.gathered].symbol);
+    return {
+        0,
+        0,
+        false,
+        {{operands_[0], elements_(others, 1) * rows, operands_[1]}, {operands_[1], elements_(axes(operands_[1]), 1)}}};
   }
 
   // Counts a contraction for each index, and reads those experts that some index names.
@@ -49,22 +52,21 @@ class RoutineCounter {
       }
     for (const Axis& a : axes(operands_[1]))
       if (!(a == routing.experts)) expert.push_back(a);
-    const Polynomial each = elements_.count(others, sums ? 2 : 1),
-                     thousandth = elements_.count(expert, Rational(1, 1000));
+    const Polynomial each = elements_(others, sums ? 2 : 1), thousandth = elements_(expert, Rational(1, 1000));
     return {each * symbolic_count(routing, RoutingCount::kept, masks, masked.kept),
             each * full_routing_count(routing, RoutingCount::kept),
             sums,
-            {{operands_[0], elements_.count(axes(operands_[0]), 1)},
+            {{operands_[0], elements_(axes(operands_[0]), 1)},
              {operands_[1], thousandth * symbolic_count(routing, RoutingCount::experts, masks, masked.experts),
               operands_[2]},
-             {operands_[2], elements_.count(axes(operands_[2]), 1)}}};
+             {operands_[2], elements_(axes(operands_[2]), 1)}}};
   }
 
   // Counts `operations` for each element of the first operand.
   RoutineWork count_each_element(std::int64_t operations) const {
-    const Polynomial flops = elements_.count(axes(operands_[0]), operations);
+    const Polynomial flops = elements_(axes(operands_[0]), operations);
     RoutineWork out{flops, flops, false, {}};
-    for (const int t : operands_) out.elements_read.push_back({t, elements_.count(axes(t), 1)});
+    for (const int t : operands_) out.elements_read.push_back({t, elements_(axes(t), 1)});
     return out;
   }
 
@@ -91,15 +93,13 @@ class RoutineCounter {
 }  // namespace
 
 Polynomial merge_reads(const std::vector<TensorRead>& reads, const Polynomial& all) {
-  std::map<int, Polynomial> by_index_tensor;
-  for (const TensorRead& read : reads) {
-    const auto [known, is_new] = by_index_tensor.emplace(read.index_tensor, read.amount);
-    if (!is_new && known->second != read.amount) return all;
-  }
-  if (by_index_tensor.contains(-1)) return by_index_tensor.size() == 1 ? by_index_tensor.begin()->second : all;
-  Polynomial sum;
-  for (const auto& [indices, amount] : by_index_tensor) sum += amount;
-  return sum;
+  if (reads.empty()) return all;
+  const TensorRead& first = reads.front();
+  const auto is_same = [&](const TensorRead& read) {
+    return read.amount == first.amount && read.index_tensor == first.index_tensor;
+  };
+  if (std::all_of(reads.begin(), reads.end(), is_same)) return first.amount;
+  return first.by_all_readers.value_or(all);
 }
 
 RoutineWork count_routine_work(const Program& program, const Expression& routine, const ProgramMasks& masks,
@@ -107,7 +107,7 @@ RoutineWork count_routine_work(const Program& program, const Expression& routine
   const RoutineCounter counter(program, routine, elements);
   switch (routine.routine->kind) {
     case RoutineKind::conv: return counter.count_conv(masks, masked);
-    case RoutineKind::gather: return counter.count_gather();
+    case RoutineKind::gather: return counter.count_gather(masks, masked);
     case RoutineKind::routed: return counter.count_routed(masks, masked);
     case RoutineKind::scatter:
     case RoutineKind::cumsum:

@@ -1,6 +1,6 @@
 // Work and reads of the operations in program/routine.h.
 //   conv     2 FLOPs for each weight of a window inside the input; padding is not multiplied
-//   gather   0; reads a row of the table for each index, as if all indices were different
+//   gather   0; reads a row of the table for each index, as if all indices were different, but no row twice
 //   scatter  1 FLOP for each element that is added
 //   cumsum   1 FLOP per element
 //   topk     1 FLOP per element that is compared
@@ -11,23 +11,12 @@
 #include <vector>
 
 #include "ridge/roofline/masks.h"
+#include "ridge/roofline/work.h"
 
 namespace ridge {
 
-// Returns the elements along axes on one device times a factor, and the fraction of split dimensions on it.
-struct ElementCounter {
-  std::function<Polynomial(const std::vector<Axis>& axes, Rational each)> count;
-  std::function<Rational(const std::vector<Axis>& axes)> fraction;
-};
-
-// Amount of a tensor that is read.
-struct TensorRead {
-  int tensor = 0;
-  Polynomial amount;      // Elements or bytes
-  int index_tensor = -1;  // Tensor of the indices that select it; -1 if it is fixed
-};
-// Returns the union of reads of a tensor with `all` elements: equal reads count once, different indices add up.
-Polynomial merge_reads(const std::vector<TensorRead>& reads, const Polynomial& all);
+// Returns the elements along axes on one device times a factor.
+using ElementCounter = std::function<Polynomial(const std::vector<Axis>& axes, Rational each)>;
 
 struct RoutineWork {
   Polynomial flops = {}, flops_without_masks = {};  // FLOPs; the same with the padding multiplied

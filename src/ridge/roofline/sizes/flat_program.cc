@@ -182,14 +182,23 @@ Polynomial FlatSizes::count_pairs_from(const Polynomial& c, const Polynomial& ro
   return triangle(rows - c) - triangle(none - c) - triangle(rows - columns - c) + triangle(none - columns - c);
 }
 
+// Counts the indices from max(0, lower) to min(size - 1, upper).
+void FlatSizes::add_indices(const IndexMask& mask) {
+  const Polynomial size = Polynomial::make_symbol(mask.rows), zero;
+  const Polynomial first = mask.lower ? add_helper(*mask.lower, zero, size) : zero,
+                   end = mask.upper ? add_helper(*mask.upper + 1, zero, size) : size;
+  add_value(mask.symbol, {.count = compile(end - first), .low = compile(zero)});
+}
+
 void FlatSizes::add_mask(const IndexMask& mask) {
-  if (mask.window || mask.routing || !mask.row_lengths.empty()) {
+  if (mask.window || mask.routing || mask.region || mask.gathered || !mask.row_lengths.empty()) {
     FlatMask counted{mask, constants_, {}};
     for (const std::string& dim : dependency_dims(mask))
       if (has_name(dim)) counted.indexed.emplace_back(dim, index_of(dim));
     add_value(mask.symbol, {.count = compile({}), .mask = std::move(counted)});
     return;
   }
+  if (mask.columns.empty()) return add_indices(mask);
   const Polynomial rows = Polynomial::make_symbol(mask.rows), columns = Polynomial::make_symbol(mask.columns);
   Polynomial lower = Polynomial() - columns, pairs = rows * columns;
   if (mask.lower) {

@@ -57,7 +57,7 @@ struct FlatSum {
   FlatCount bytes, link_load;
 };
 
-// Pairs that no polynomial counts: those of windows, routings and lists of lengths.
+// Pairs that no polynomial counts: those of windows, routings, lists of lengths and regions.
 struct FlatMask {
   IndexMask mask;
   Bindings constants;                                // Sizes without an index
@@ -99,6 +99,7 @@ class FlatSizes {
  private:
   std::int64_t constant(const std::string& name) const;
   void add_value(std::string name, FlatValue value);
+  void add_indices(const IndexMask& mask);
   Polynomial add_helper(const Polynomial& count, const Polynomial& low, const std::optional<Polynomial>& high = {});
   Polynomial count_pairs_from(const Polynomial& c, const Polynomial& rows, const Polynomial& columns);
 

@@ -39,8 +39,6 @@ void add_dimensions(const Program& program, const Bindings& given, const Binding
   }
 }
 
-bool uses_symbol(const Work& work, const std::string& symbol) { return work.flops.degree_in(symbol) > 0; }
-
 void add_masks(const Program& program, Formulas& out) {
   for (const IndexMask& mask : find_masks(program).all) {
     const auto is_counted = [&](const Work& work) { return uses_symbol(work, mask.symbol); };
@@ -57,8 +55,9 @@ void add_kernels(const Program& program, const Bindings& mesh, Formulas& out) {
   if (!reads_results(program)) return;
   const MovedTensors moved = list_moved_tensors(program, all);
   out.fused = KernelFormula{all, {}};
-  for (const auto* tensors : {&moved.read, &moved.written})
-    for (const int t : *tensors) out.fused->bytes += stored_bytes_with_shard_symbols(program, program.tensors[t], mesh);
+  const auto stored = [&](int t) { return stored_bytes_with_shard_symbols(program, program.tensors[t], mesh); };
+  for (const int t : moved.read) out.fused->bytes += merge_reads(list_reads(out.statements, all, t), stored(t));
+  for (const int t : moved.written) out.fused->bytes += stored(t);
 }
 
 Result<Bindings> find_mesh_sizes(const Program& program, const Bindings& bound,
@@ -86,7 +85,7 @@ Result<Formulas> make_formulas(const Program& program, const Bindings& given,
   Formulas out{
       .sizes = {}, .statements = count_work_with_shard_symbols(device_program, mesh), .tensors = {}, .kernels = {}};
   add_dimensions(program, given, bound, out);
-  add_masks(program, out);
+  add_masks(device_program, out);
   for (const DimShard& shard : list_shards(device_program, mesh))
     out.sizes.push_back({.name = shard.name, .shard = shard});
   const std::vector<LiveRange> live_ranges = find_live_ranges(device_program);

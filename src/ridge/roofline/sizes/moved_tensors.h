@@ -24,4 +24,7 @@ struct MovedTensors {
 MovedTensors list_moved_tensors(const Program& program, const std::vector<int>& statements,
                                 const std::vector<int>& stored = {}, const std::vector<std::vector<int>>& kernels = {});
 
+// Returns what statements read of a tensor. `ops` is the work of all statements.
+std::vector<TensorRead> list_reads(const std::vector<Work>& ops, const std::vector<int>& statements, int tensor);
+
 }  // namespace ridge

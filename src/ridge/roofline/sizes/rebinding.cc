@@ -7,6 +7,7 @@
 namespace ridge {
 namespace {
 
+constexpr std::int64_t max_extent = std::int64_t{1} << 30;  // Larger sizes may exceed what regions are counted for
 constexpr int max_searches = 64;  // Limit of the searches for thresholds, some milliseconds each
 
 bool is_shard_symbol(const std::string& name) { return name.starts_with("ceil("); }
@@ -23,8 +24,9 @@ std::int64_t shard_size(const std::string& name, const Bindings& dims) {
 }
 
 Rebinding make_rebinding(const Program& program, const Program& device_program, const Bindings& given,
-                         const Explanation& e) {
-  return [&program, &device_program, given, &e](const std::string& dim, std::int64_t value) -> std::optional<Bindings> {
+                         const Explanation& e, const std::shared_ptr<int>& searches_left) {
+  return [&program, &device_program, given, &e, searches_left](const std::string& dim,
+                                                               std::int64_t value) -> std::optional<Bindings> {
     Bindings requested = given;
     requested[dim] = value;
     auto dims = program.bind_sizes(requested);
@@ -36,6 +38,7 @@ Rebinding make_rebinding(const Program& program, const Program& device_program, 
     for (const MaskCount& each : e.masks) {
       if (each.unmasked != Polynomial::make_symbol(each.mask.symbol)) continue;
       const auto count = count_unmasked(each.mask, *dims);
+      if (!count && each.mask.region && value <= max_extent) *searches_left = -1;  // Irregular: no search can answer
       if (!count) return std::nullopt;
       (*dims)[each.mask.symbol] = *count;
     }
@@ -54,7 +57,7 @@ ThresholdOptions make_threshold_options(const Program& program, const Program& d
     if (each.unmasked == Polynomial::make_symbol(each.mask.symbol))
       out.symbol_dims[each.mask.symbol] = dependency_dims(each.mask);
   out.searches_left = std::make_shared<int>(max_searches);
-  out.rebind = make_rebinding(program, device_program, given, e);
+  out.rebind = make_rebinding(program, device_program, given, e, out.searches_left);
   return out;
 }
 
