@@ -16,6 +16,7 @@
 #include "ridge/roofline/groups.h"
 #include "ridge/roofline/next_steps.h"
 #include "ridge/roofline/refine_sweep.h"
+#include "ridge/roofline/roofs.h"
 #include "ridge/run/device_machine.h"
 
 namespace ridge {
@@ -185,18 +186,37 @@ std::string missing_peak(const ResolvedRequest& resolved) {
   return {};
 }
 
+// Removes the times of launches unless every machine has one, since a floor under some of them would decide a ranking.
+// Returns a sentence that says so, or "".
+std::string drop_unequal_launches(std::vector<ResolvedRequest>& requests) {
+  const auto has_launch = [](const ResolvedRequest& r) { return launch_seconds(r.machine) > 0; };
+  const auto without = std::ranges::find_if_not(requests, has_launch);
+  if (without == requests.end() || std::ranges::none_of(requests, has_launch)) return {};
+  for (ResolvedRequest& request : requests) request.machine.numbers.erase("launch_s");
+  return fmt::format("launches are left out: {} has no launch_s on record", without->machine.name);
+}
+
 }  // namespace
 
 Result<std::vector<Report>> explain_on(const Request& request, const std::vector<MachineChoice>& machines) {
   RIDGE_TRY(program, load_request_program(request));
-  std::vector<Report> out;
-  std::optional<Error> first_error;
+  std::vector<ResolvedRequest> requests;
   for (const MachineChoice& machine : machines) {
     Request request_on_machine = request;
     request_on_machine.on = machine;
     RIDGE_TRY(resolved, resolve_on_machine(program, request_on_machine));
+    requests.push_back(std::move(resolved));
+  }
+  const std::string note = drop_unequal_launches(requests);
+  std::vector<Report> out;
+  std::optional<Error> first_error;
+  for (std::size_t i = 0; i < machines.size(); ++i) {
+    Request request_on_machine = request;
+    request_on_machine.on = machines[i];
+    const ResolvedRequest& resolved = requests[i];
     auto report = make_full_report(resolved, request.dims, request_on_machine);
     if (report) {
+      if (!note.empty()) report->explanation.remarks.push_back(note);
       out.push_back(*std::move(report));
       continue;
     }

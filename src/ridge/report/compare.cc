@@ -108,6 +108,7 @@ std::string render_ranking_text(const std::vector<Report>& reports, const TextSt
   if (const std::string dims = dims_text(first.explanation); !dims.empty()) out += "dims" + dims + "\n";
   out +=
       "\n" + text_table(ranking_table(reports), {ranking_right_aligned, {"largest", "vs the fastest", "fused"}}, style);
+  for (const std::string& remark : first.explanation.remarks) out += remark + "\n";
   for (const Report& report : reports)
     if (const std::string& missing = report.explanation.total.missing; !missing.empty())
       out += fmt::format("{}: {} is unknown\n", report.explanation.machine.name, missing);
