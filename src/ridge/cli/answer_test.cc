@@ -138,6 +138,16 @@ TEST_F(CliTest, PrintsTheBalanceOfTheProgramAndTotalsOfLayers) {
       "ridge: --layers: expected a whole number from 1 to 1048576, found '0'\n  hint: ridge explain --help\n");
 }
 
+TEST_F(CliTest, PredictsLayersWithTheirPlan) {
+  const std::string program = file("small.ridge", small_layer);
+  const ProcessResult planned = ridge({"explain", program, "--on", "h200", "--layers", "32", "--plan"});
+  EXPECT_TRUE(holds(planned.out, "\nlayers   32 of these: ")) << planned.out << planned.err;
+  EXPECT_TRUE(holds(planned.out, " predicted, ")) << planned.out;
+  const Json json = Json::parse(ridge({"explain", program, "--on", "h200", "--layers", "32", "--plan", "--json"}).out);
+  for (const char* bound : {"low", "expected", "high"})
+    EXPECT_DOUBLE_EQ(json["layers"]["predicted_s"][bound], 32 * json["total"]["predicted_s"][bound].get<double>());
+}
+
 TEST_F(CliTest, ExplainsWithoutASize) {
   const std::string program = file("open.ridge",
                                    "dims B\nx: bf16[B, 4096]   up: bf16[4096, 14336]   down: bf16[14336, "
