@@ -1,13 +1,15 @@
 #include "ridge/distributed/collective.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "ridge/base/string_util.h"
-#include "ridge/roofline/sizes/level_work.h"
+#include "ridge/roofline/sending/level_work.h"
+#include "ridge/roofline/sending/torus.h"
 
 namespace ridge {
 namespace {
@@ -32,17 +34,19 @@ Collective as_collective(CollectivePattern pattern) {
   return Collective::all_gather;
 }
 
-// Sets the levels of a gather: one chip receives everything, over all of its links.
-void set_gather_levels(std::vector<LevelTime>& levels, const Network& network, const CollectiveRequest& request) {
-  const double each = request.bytes / static_cast<double>(request.chips);
-  std::int64_t inside = 1;
-  for (std::size_t i = 0; i < levels.size(); ++i) {
-    const std::int64_t outside = request.chips - inside;
-    inside *= levels[i].members;
-    levels[i].bytes_sent = each * static_cast<double>(i == 0 ? inside - 1 : outside);
-    if (i == 0 && network.topology == Topology::ring)
-      levels[i].rate = network.rate * static_cast<double>(network.links);
+// Returns the levels of a collective of V bytes; `part` of them is sent. A gather is to the chip that receives most:
+// one at the end of a line, and one of the smallest node.
+std::vector<LevelTime> list_levels(const Transfer& unit, const Network& network, const CollectiveRequest& request,
+                                   double part) {
+  std::vector<LevelTime> out;
+  for (const LevelWork& level : count_level_work(unit, network)) {
+    const auto sent = level.bytes_sent.as_constant();
+    out.push_back({level.link, level.group_size, (sent ? sent->to_double() : 0) * request.bytes * part, level.rate});
+    if (request.pattern != CollectivePattern::gather) continue;
+    const std::int64_t received = out.size() == 1 ? level.group_size - 1 : request.chips - level.min_devices;
+    out.back().bytes_sent = request.bytes * static_cast<double>(received) / static_cast<double>(request.chips);
   }
+  return out;
 }
 
 std::optional<double> machine_number(const Machine& machine, const char* key) {
@@ -50,71 +54,56 @@ std::optional<double> machine_number(const Machine& machine, const char* key) {
   return found == machine.numbers.end() ? std::nullopt : std::optional(found->second.value);
 }
 
-// Returns the protocol with the shorter total time.
-SendTime choose_faster(SendTime a, SendTime b) {
-  return a.transfer_s + a.message_latency_s <= b.transfer_s + b.message_latency_s ? a : b;
-}
-
-std::optional<SendTime> library_all_to_all_time(const Machine& machine, double wait_s, double sent_bytes) {
-  const auto narrow_rate = machine_number(machine, "collective_pair_narrow_rate"),
-             wide_rate = machine_number(machine, "collective_pair_wide_rate"),
-             wide_delay_s = machine_number(machine, "collective_pair_wide_s");
-  if (!narrow_rate || !wide_rate || !wide_delay_s) return std::nullopt;
-  return choose_faster({sent_bytes / *narrow_rate, wait_s}, {sent_bytes / *wide_rate, wait_s + *wide_delay_s});
-}
-
-// Returns the fitted time that collective.h describes. Libraries were timed on one link level only.
-std::optional<SendTime> library_transfer_time(const Machine& machine, const CollectiveRequest& request) {
-  const auto call_s = machine_number(machine, "collective_call_s"),
-             step_s = machine_number(machine, "collective_step_s"),
-             narrow_rate = machine_number(machine, "collective_narrow_rate"),
-             wide_rate = machine_number(machine, "collective_wide_rate"),
-             wide_delay_s = machine_number(machine, "collective_wide_s"),
-             copy_rate = machine_number(machine, "collective_copy_rate");
-  if (!call_s || !step_s || !narrow_rate || !wide_rate || !wide_delay_s || !copy_rate ||
-      request.pattern == CollectivePattern::gather)
-    return std::nullopt;
-  const double n = static_cast<double>(request.chips), V = request.bytes;
-  const double passes = request.pattern == CollectivePattern::all_reduce ? 2 : 1, sent_bytes = passes * V * (n - 1) / n;
-  if (request.pattern == CollectivePattern::all_to_all)
-    return library_all_to_all_time(machine, *call_s + *step_s, sent_bytes);
-  const double wait_s = *call_s + passes * (n - 1) * *step_s;
-  const SendTime ring = choose_faster({sent_bytes / *narrow_rate, wait_s},
-                                      {sent_bytes / *wide_rate + V / n / *copy_rate, wait_s + *wide_delay_s});
-  const auto switch_rate = machine_number(machine, "collective_switch_rate"),
-             node_chips = machine_number(machine, "host_chips");
-  const bool is_full_node = switch_rate && node_chips && request.chips == std::llround(*node_chips);
-  if (request.pattern != CollectivePattern::all_reduce || !is_full_node) return ring;
-  return choose_faster(ring, {V / *switch_rate, wait_s + *wide_delay_s});
-}
-
-CollectivePattern pattern_for(Collective kind) {
-  switch (kind) {
-    case Collective::all_gather: return CollectivePattern::all_gather;
-    case Collective::reduce_scatter: return CollectivePattern::reduce_scatter;
-    case Collective::all_reduce: return CollectivePattern::all_reduce;
-    case Collective::all_to_all:
-    case Collective::permute: break;  // a permutation is one message to one other device
-  }
-  return CollectivePattern::all_to_all;
-}
-
-void add_overlap(CollectiveTime& out) {
-  const OverlapTimes overlap_inputs{
-      .math_s = out.request.compute_s, .transfer_s = out.sending_s, .message_latency_s = out.latency_s};
+void add_overlap(CollectiveTime& out, const LinearTime& time) {
+  const OverlapTimes overlap_inputs{.math_s = out.request.compute_s,
+                                    .transfer_s = out.request.bytes * time.seconds_per_byte,
+                                    .message_latency_s = time.wait_s};
   const ChunkChoice best = choose_chunks(overlap_inputs, max_chunks);
-  out.min_compute_for_chunks_s = 2 * out.latency_s;
+  out.min_compute_for_chunks_s = 2 * time.wait_s;
   out.overlapped_s = best.seconds;
   out.chunk_count = best.count;
 }
 
-// Returns the times of a small transfer as a tree and as a ring, without its mesh axes.
-std::optional<SmallMessages> small_messages_for(const Transfer& transfer, const Network& network) {
+// Returns the times of a small transfer as a tree and as a ring, without its mesh axes; `part` of the bytes is sent.
+std::optional<SmallMessages> small_messages_for(const Transfer& transfer, const Network& network, double part) {
   std::vector<SmallMessages> found;
   add_small_messages(found, transfer, network);
   if (found.empty()) return std::nullopt;
-  found.front().mesh_axes = {};
-  return found.front();
+  SmallMessages& out = found.front();
+  out.mesh_axes = {};
+  out.ring.rate /= part;
+  out.tree.rate /= part;
+  out.max_tree_bytes /= part;
+  return out;
+}
+
+// Returns the shape that is faster than one axis of a torus, if there is one: 16 x 16 chips instead of a ring of 256.
+std::optional<FasterMesh> find_faster_mesh(const CollectiveTime& time, const Transfer& transfer,
+                                           const Network& network) {
+  if (network.topology != Topology::ring || network.chip_stride > 1 || time.levels.size() > 1 ||
+      time.request.pattern == CollectivePattern::gather)
+    return std::nullopt;
+  FasterMesh out;
+  Network shaped = network;
+  Transfer over_all = transfer;
+  shaped.mesh.clear();
+  over_all.mesh_axes.clear();
+  for (const TorusAxis& axis : lay_over_axes(time.request.chips, network.links / 2, network)) {
+    out.sizes.push_back(axis.chips);
+    shaped.mesh.emplace_back(static_cast<char>('A' + out.sizes.size()), axis.chips);
+    over_all.mesh_axes += shaped.mesh.back().first;
+  }
+  out.time_s = estimate_cost(over_all, shaped).seconds(time.request.bytes);
+  return out.sizes.size() > 1 && out.time_s < time.time_s ? std::optional(out) : std::nullopt;
+}
+
+// Returns the time as a function of the bytes. Libraries were not timed with ragged messages and gathers.
+TransferCost request_cost(const CollectiveTime& time, const Transfer& unit, const Network& network) {
+  const bool is_timed = time.request.pattern != CollectivePattern::gather && time.request.ragged_of == 0;
+  TransferCost out = estimate_cost(unit, network);
+  if (!is_timed) out.protocols.clear();
+  out.links.seconds_per_byte = time.sending_s / time.request.bytes;
+  return out;
 }
 
 Status validate_request(const CollectiveRequest& request) {
@@ -150,29 +139,28 @@ std::optional<CollectivePattern> parse_pattern(std::string_view word) {
 Result<CollectiveTime> collective_time(const Machine& machine, const CollectiveRequest& request) {
   RIDGE_TRY_STATUS(validate_request(request));
   RIDGE_TRY(network, make_network(machine));
-  network.mesh = {{'C', request.chips}, {'-', request.chip_stride}};
+  network.mesh = {{'C', request.chips}};
+  network.chip_stride = request.chip_stride;
   CollectiveTime out;
   out.request = request;
   const double part =
       request.ragged_of == 0 ? 1 : static_cast<double>(request.ragged_to) / static_cast<double>(request.ragged_of);
-  Transfer transfer{as_collective(request.pattern), "C", request.chips, Polynomial(std::int64_t{1} << 40)};
-  for (const LevelWork& level : count_level_work(transfer, network)) {
-    const auto sent_bytes = level.bytes_sent.as_constant();
-    out.levels.push_back({level.link, level.group_size,
-                          (sent_bytes ? sent_bytes->to_double() : 0) * 0x1p-40 * request.bytes * part, level.rate});
-  }
-  if (request.pattern == CollectivePattern::gather) set_gather_levels(out.levels, network, request);
+  const Transfer unit{as_collective(request.pattern), "C", request.chips, Polynomial(1)};
+  RIDGE_TRY_STATUS(check_reach(unit, network));
+  out.levels = list_levels(unit, network, request, part);
   for (const LevelTime& level : out.levels) out.sending_s = std::max(out.sending_s, level.transfer_seconds());
-  out.latency_s = static_cast<double>(count_hops(transfer, network)) * network.latency_s;
-  if (out.latency_s > 0) out.latency_bound_max_bytes = request.bytes * out.latency_s / out.sending_s;
-  if (request.pattern != CollectivePattern::gather) out.small_messages = small_messages_for(transfer, network);
-  if (out.levels.size() == 1 && request.ragged_of == 0)
-    if (const auto library = library_transfer_time(machine, request)) {
-      out.library_s = library->transfer_s + library->message_latency_s;
-      if (const auto issue = machine_number(machine, "collective_issue_s"))
-        out.host_issued_s = std::max(*issue, *out.library_s);
-    }
-  add_overlap(out);
+  const TransferCost cost = request_cost(out, unit, network);
+  out.latency_s = cost.links.wait_s;
+  out.time_s = cost.seconds(request.bytes);
+  if (network.latency_s > 0) out.latency_bound_max_bytes = request.bytes * out.latency_s / out.sending_s;
+  if (request.pattern != CollectivePattern::gather) out.small_messages = small_messages_for(unit, network, part);
+  if (!cost.protocols.empty()) {
+    out.library_s = TransferCost{.protocols = cost.protocols}.seconds(request.bytes);
+    if (const auto issue = machine_number(machine, "collective_issue_s"); issue && out.levels.size() == 1)
+      out.host_issued_s = std::max(*issue, *out.library_s);
+  }
+  out.faster_mesh = find_faster_mesh(out, unit, network);
+  add_overlap(out, cost.limiting_time(request.bytes));
   return out;
 }
 
@@ -191,7 +179,7 @@ static std::string format_small_messages(const SmallMessages& small_messages, do
 std::string format_collective_time(const CollectiveTime& t) {
   std::string out = fmt::format("{} of {} over {} chips: {}\n", pattern_name(t.request.pattern),
                                 format_with_prefix(t.request.bytes, "B"), group_digits(t.request.chips),
-                                format_with_prefix(t.time_s(), "s"));
+                                format_with_prefix(t.time_s, "s"));
   for (const LevelTime& level : t.levels)
     out += fmt::format("  {:<10} joins {}: {} a chip at {}: {}\n", level.link, group_digits(level.members),
                        format_with_prefix(level.bytes_sent, "B"), format_with_prefix(level.rate, "B/s"),
@@ -200,13 +188,18 @@ std::string format_collective_time(const CollectiveTime& t) {
     out += fmt::format("  hops       {}; below {} they take longer than sending\n",
                        format_with_prefix(t.latency_s, "s"), format_with_prefix(*t.latency_bound_max_bytes, "B"));
   if (t.small_messages) out += fmt::format("  {}\n", format_small_messages(*t.small_messages, t.request.bytes));
+  if (t.faster_mesh)
+    out += fmt::format("  mesh       {} chips are faster than one axis of {}: {}\n",
+                       fmt::join(t.faster_mesh->sizes, " x "), group_digits(t.request.chips),
+                       format_with_prefix(t.faster_mesh->time_s, "s"));
   if (t.library_s)
-    out += fmt::format("  NCCL       {}, fitted to its timings\n", format_with_prefix(*t.library_s, "s"));
+    out += fmt::format("  NCCL       {}, fitted to its timings{}\n", format_with_prefix(*t.library_s, "s"),
+                       t.levels.size() > 1 ? " in one node, and the steps of a tree beyond" : "");
   if (t.host_issued_s && *t.host_issued_s > *t.library_s)
     out += fmt::format("  issued     {}: a framework's host takes this long to issue a call\n",
                        format_with_prefix(*t.host_issued_s, "s"));
   if (t.request.compute_s == 0) return out;
-  const double sequential_s = t.time_s() + t.request.compute_s;
+  const double sequential_s = t.time_s + t.request.compute_s;
   out += fmt::format("  with {} of computation: {} without overlap", format_with_prefix(t.request.compute_s, "s"),
                      format_with_prefix(sequential_s, "s"));
   if (t.chunk_count > 1)
@@ -216,17 +209,12 @@ std::string format_collective_time(const CollectiveTime& t) {
                            format_with_prefix(t.min_compute_for_chunks_s, "s"));
 }
 
-std::optional<SendTime> library_transfer_time(const Machine& machine, const Transfer& transfer) {
-  const auto bytes = transfer.bytes.as_constant();
-  if (!bytes) return std::nullopt;
-  return library_transfer_time(
-      machine,
-      CollectiveRequest{.pattern = pattern_for(transfer.kind), .bytes = bytes->to_double(), .chips = transfer.devices});
-}
-
 std::optional<double> library_transfer_seconds(const Machine& machine, const Transfer& transfer) {
-  const auto parts = library_transfer_time(machine, transfer);
-  return parts ? std::optional(parts->transfer_s + parts->message_latency_s) : std::nullopt;
+  const auto bytes = transfer.bytes.as_constant();
+  const auto library = read_library_times(machine);
+  if (!bytes || !library) return std::nullopt;
+  const TransferCost cost{.protocols = list_protocols(*library, transfer.kind, transfer.devices)};
+  return cost.protocols.empty() ? std::nullopt : std::optional(cost.seconds(bytes->to_double()));
 }
 
 }  // namespace ridge

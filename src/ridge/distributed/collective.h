@@ -1,8 +1,6 @@
 // Time of one collective: on a machine's links, and as fitted to a library's timings on that machine.
 //   all-gather: T = V*(n - 1)/n over the links' rate, plus the hops; link levels as in roofline/network.h
-// A library's time (numbers collective_… of the machine's file, fitted by tools/fit_collectives.py) is a call, a step
-// for each device that data passes, and the faster of two protocols. Narrow messages start immediately. Wide messages
-// start later and also copy the device's own part. A switch that reduces takes V bytes at its rate.
+// A library's time is that of roofline/sending/transfer_cost.h.
 #pragma once
 
 #include <optional>
@@ -39,11 +37,17 @@ struct LevelTime {
   double transfer_seconds() const { return bytes_sent / rate; }
 };
 
+struct FasterMesh {
+  std::vector<std::int64_t> sizes;  // 16 x 16
+  double time_s = 0;
+};
+
 struct CollectiveTime {
   CollectiveRequest request;
   std::vector<LevelTime> levels;  // innermost first; they run concurrently, so the slowest decides
-  double latency_s = 0;           // total latency of the hops
+  double latency_s = 0;           // total latency of the hops, and of the steps beyond the first link
   double sending_s = 0;
+  double time_s = 0;                     // the time of the links, and no less than the library takes
   std::optional<double> library_s = {};  // nullopt without fitted library numbers
   // Library time if a framework's host issues each call; at least that host's time for a call. Nullopt if not timed.
   std::optional<double> host_issued_s = {};
@@ -53,8 +57,8 @@ struct CollectiveTime {
   // Best number of chunks to overlap with computation; the first chunk does not overlap.
   std::int64_t chunk_count = 1;
   double overlapped_s = 0;
-  double min_compute_for_chunks_s = 0;  // with less computation than this, one chunk is fastest
-  double time_s() const { return sending_s + latency_s; }
+  double min_compute_for_chunks_s = 0;         // with less computation than this, one chunk is fastest
+  std::optional<FasterMesh> faster_mesh = {};  // a shape of the torus that is faster than one axis
 };
 
 // Errors: bytes outside 1 to 2^60, chips outside 2 to 2^20, an invalid ragged fraction; a machine without a link.
@@ -63,7 +67,5 @@ std::string format_collective_time(const CollectiveTime& time);
 
 // Returns the time in s that the library timed on a machine takes for a transfer; nullopt if none was timed.
 std::optional<double> library_transfer_seconds(const Machine& machine, const Transfer& transfer);
-// Returns the same time as its wait and its sending: each chunk of a transfer waits, and the chunks share the sending.
-std::optional<SendTime> library_transfer_time(const Machine& machine, const Transfer& transfer);
 
 }  // namespace ridge

@@ -18,6 +18,12 @@ std::int64_t Mesh::size(const std::string& letters) const {
   return out;
 }
 
+std::string Mesh::axis_names() const {
+  std::string out;
+  for (const auto& axis : axes) out += axis.first;
+  return out;
+}
+
 std::int64_t Mesh::devices() const {
   std::int64_t out = 1;
   for (const auto& axis : axes) out *= axis.second;

@@ -20,6 +20,7 @@ struct Mesh {
   std::int64_t size(char letter) const;             // returns 1 for an unknown axis
   std::int64_t size(const std::string& letters) const;
   std::int64_t devices() const;
+  std::string axis_names() const;  // "XY"
   // Returns a device's coordinate along one mesh axis, or along several flattened into one.
   std::int64_t coordinate_along(std::int64_t device, char letter) const;
   std::int64_t coordinate_along(std::int64_t device, const std::string& letters) const;

@@ -150,8 +150,7 @@ Result<MeshChoice> evaluate_choice(const Program& program, const Machine& machin
   route_transfers(work, network);
   Bindings all = found.dims;
   for (const auto& [name, part] : largest_shards(program, all)) all[name] = part;
-  for (const Work& each : work)
-    out.network_s += each.link_load.evaluate_double({all.begin(), all.end()}) / network.used_rate();
+  for (const Work& each : work) out.network_s += network_seconds(each, {all.begin(), all.end()});
   out.math_s = found.total.time_math_s.value_or(0);
   out.memory_s = found.total.time_memory_s.value_or(0);
   return out;

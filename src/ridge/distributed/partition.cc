@@ -104,11 +104,11 @@ std::vector<std::int64_t> tensor_extents(const Tensor& tensor, const Bindings& s
 
 std::vector<std::string> partitionable_dims(const Program& program, const Statement& statement) {
   std::vector<std::string> out;
+  if (routine_of(statement)) return out;
   for (const int t : tensors_of(statement))
     for (const Axis& axis : tensor_at(program, t).axes) {
       const std::string dim = partitioned_dim(statement, t, axis);
-      if (!axis.is_named() || contains(out, dim)) continue;
-      if (!split_unsupported_reason(program, statement, dim)) out.push_back(dim);
+      if (axis.is_named() && !contains(out, dim)) out.push_back(dim);
     }
   return out;
 }

@@ -24,7 +24,8 @@ using Partition = std::map<std::string, std::string>;
 std::string format_partition(const Partition& partition);  // "B over X, D over Y"; "unsplit"
 
 // Returns the dimensions of a statement's index space that may be split, in order of appearance. Reductions and softmax
-// along a split dimension are allowed: they all-reduce one number a row.
+// along a split dimension are allowed: they all-reduce one number a row. Routines have none, because the notation has
+// no routines with split operands.
 std::vector<std::string> partitionable_dims(const Program& program, const Statement& statement);
 
 // Returns the layout that an operand must have, or that the result gets, under a partition.

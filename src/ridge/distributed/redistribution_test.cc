@@ -31,6 +31,22 @@ TEST(Redistribution, plans_each_collective) {
   EXPECT_EQ(describe_steps({{"X", ""}}, {{"X", ""}}), "");
 }
 
+// An axis that is split already keeps its mesh axes outermost; the exchanged ones follow in the order that they had.
+TEST(Redistribution, exchanges_onto_an_axis_that_is_split) {
+  const auto layouts_after = [](const Layout& now, const Layout& then) {
+    std::vector<std::vector<std::string>> out;
+    for (const RedistributionStep& step : plan_redistribution(now, then)) out.push_back(step.after.mesh_axes);
+    return out;
+  };
+  using Layouts = std::vector<std::vector<std::string>>;
+  EXPECT_EQ(describe_steps({{"X", "Y"}}, {{"", "YX"}}), "all-to-all X");
+  EXPECT_EQ(layouts_after({{"X", "Y"}}, {{"", "YX"}}), (Layouts{{"", "YX"}}));
+  EXPECT_EQ(describe_steps({{"X", "Y"}}, {{"", "XY"}}), "all-to-all X, permute YX");
+  EXPECT_EQ(layouts_after({{"X", "Y"}}, {{"", "XY"}}), (Layouts{{"", "YX"}, {"", "XY"}}));
+  EXPECT_EQ(layouts_after({{"XZ", "Y"}}, {{"", "YXZ"}}), (Layouts{{"", "YXZ"}}));
+  EXPECT_EQ(layouts_after({{"XZ", "Y"}}, {{"Z", "YX"}}), (Layouts{{"ZX", "Y"}, {"Z", "YX"}}));
+}
+
 TEST(Redistribution, permutation_moves_only_exchanged_shards) {
   const Mesh mesh{{{'X', 2}, {'Y', 2}}};
   const std::vector<RedistributionStep> all = plan_redistribution({{"XY"}}, {{"YX"}});

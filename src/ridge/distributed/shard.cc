@@ -10,6 +10,7 @@
 #include "ridge/base/string_util.h"
 #include "ridge/distributed/collective.h"
 #include "ridge/distributed/mesh_sizing.h"
+#include "ridge/program/routine.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -232,15 +233,6 @@ class ShardingRanking {
   std::size_t count_;
 };
 
-// Returns the time of a transfer: on the links or in the timed library, whichever is slower.
-SendTime slower_transfer_time(const Machine& machine, const Network& network, const Transfer& transfer) {
-  const SendTime links = estimate_send_time(transfer, network);
-  const auto library = library_transfer_time(machine, transfer);
-  if (!library || library->transfer_s + library->message_latency_s < links.transfer_s + links.message_latency_s)
-    return links;
-  return *library;
-}
-
 Status add_communication_details(ShardingReport& out, const Machine& machine) {
   if (out.best.empty()) return Done{};
   RIDGE_TRY(parsed, parse(out.best[0].program_text));
@@ -248,10 +240,12 @@ Status add_communication_details(ShardingReport& out, const Machine& machine) {
   if (!found.network) return Done{};
   Network network = *found.network;
   network.rings_per_axis = out.best[0].rings;
-  for (const Prediction& p : found.ops)
-    for (const Transfer& t : p.work.transfers) add_small_messages(out.small_messages, t, network);
-  out.overlaps =
-      find_overlaps(parsed, found, [&](const Transfer& t) { return slower_transfer_time(machine, network, t); });
+  for (Prediction& p : found.ops)
+    for (Transfer& t : p.work.transfers) {
+      add_small_messages(out.small_messages, t, network);
+      t.cost = estimate_cost(t, network);
+    }
+  out.overlaps = find_overlaps(parsed, found);
   return Done{};
 }
 
@@ -264,18 +258,24 @@ Result<ShardingReport> search_shardings(const Program& program, const Machine& m
   RIDGE_TRY_STATUS(validate_sizes(program, sizes));
   RIDGE_TRY(network, make_network(machine));
   RIDGE_TRY(meshes, requested_meshes(program, network, options));
+  for (const Mesh& mesh : meshes) {
+    Network whole = network;
+    whole.mesh = mesh.axes;
+    RIDGE_TRY_STATUS(check_reach({Collective::all_gather, mesh.axis_names(), mesh.devices(), Polynomial(1)}, whole));
+  }
   ShardingReport out;
   out.program = program;
   out.sizes = sizes;
   out.machine = machine.name;
-  const bool timed = library_transfer_seconds(machine, {Collective::all_gather, "X", 2, Polynomial(1)}).has_value();
   out.network = fmt::format("{} x {}{}{}", network.links, network.link,
                             network.topology ? fmt::format(", {}", topology_name(*network.topology)) : "",
-                            timed ? "; collectives use fitted library times" : "");
+                            network.library ? "; collectives use fitted library times" : "");
   out.chips = meshes.front().devices();
   out.meshes = 0;
   if (!machine.memory.empty() && machine.memory[0].capacity) out.capacity = machine.memory[0].capacity->value;
   out.min_words = min_words_moved(program, sizes, out.chips);
+  for (const Statement& statement : program.statements)
+    if (routine_of(statement)) out.undivided.push_back(statement.text);
   ShardingRanking ranking(out, machine, options.max_results);
   for (const Mesh& mesh : meshes)
     for (const auto& rings : list_ring_assignments(mesh, network)) {

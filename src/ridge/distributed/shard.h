@@ -43,6 +43,7 @@ struct ShardingReport {
   // products. Collectives take at least as long as a timed library.
   std::vector<SmallMessages> small_messages = {};
   std::vector<Overlap> overlaps = {};
+  std::vector<std::string> undivided = {};  // Routines, which every chip computes in full: "u = routed(x, w, i over E)"
 };
 
 // Errors: chips outside 2 to 4096, an invalid mesh or one with another number of chips, a program that is sharded

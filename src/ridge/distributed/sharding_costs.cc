@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ridge/distributed/collective.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -11,7 +10,6 @@ Result<ShardingCosts> ShardingCosts::compute_costs(const Program& program, const
                                                    const Network& network, const Mesh& mesh, const Bindings& sizes) {
   ShardingCosts out;
   out.program_ = &program;
-  out.machine_ = &machine;
   out.network_ = network;
   out.network_.mesh = mesh.axes;
   out.mesh_ = mesh;
@@ -42,9 +40,7 @@ Result<ShardingCosts> ShardingCosts::compute_costs(const Program& program, const
   return out;
 }
 
-double ShardingCosts::transfer_seconds(const Transfer& transfer) const {
-  return std::max(time_transfer(transfer, network_), library_transfer_seconds(*machine_, transfer).value_or(0));
-}
+double ShardingCosts::transfer_seconds(const Transfer& transfer) const { return time_transfer(transfer, network_); }
 
 double ShardingCosts::bytes_per_device(int tensor, const Layout& layout) const {
   const Tensor& t = program_->tensors[tensor];

@@ -45,7 +45,6 @@ class ShardingCosts {
   double transfer_seconds(const Transfer& transfer) const;
 
   const Program* program_ = nullptr;
-  const Machine* machine_ = nullptr;
   Network network_;
   Mesh mesh_;
   Bindings sizes_;

@@ -8,12 +8,13 @@
 #include <optional>
 #include <set>
 
-#include "ridge/roofline/sizes/level_work.h"
+#include "ridge/roofline/sending/level_work.h"
 
 namespace ridge {
 namespace {
 
 constexpr std::int64_t max_interval_devices = 1 << 16;
+constexpr std::int64_t min_ring_side = 4;  // Chips of each axis if rings of any size wrap around
 constexpr std::size_t max_intervals = 16, max_coefficients = 4;
 
 // Sizes with equal keys share one formula. The key has, for each transfer, its devices on all levels but the outermost,
@@ -56,27 +57,63 @@ class SizedProgram {
  public:
   SizedProgram(const Program& program, Network network, std::string axes, const Bindings& fixed)
       : program_(program), network_(std::move(network)), axes_(std::move(axes)), fixed_(fixed) {
-    network_.latency_s = 0;  // the thresholds are for large transfers
+    network_.latency_s = network_.step_s = 0;  // the thresholds are for large transfers
+    bool is_outer = true;
+    for (const MeshAxis& axis : program.mesh)
+      if (axes_.find(axis.name[0]) != std::string::npos)
+        is_outer = false;
+      else
+        (is_outer ? outer_chips_ : inner_chips_) *= fixed.at(axis.name);
   }
 
-  SizeClass size_class(std::int64_t n) const {
+  SizeClass size_class(std::int64_t size) const {
+    SizeClass out{.key = {{side_of(size)}}, .step = step_at(size)};
+    const std::int64_t n = (size + out.step - 1) / out.step * out.step;
     const Network network = network_at(n);
-    SizeClass out;
     for (const Work& work : work_at(n))
       for (const Transfer& t : work.transfers) {
         const std::vector<LevelWork> levels = count_level_work(t, network);
         std::vector<std::int64_t> key{static_cast<std::int64_t>(slowest_level(t, levels)), std::ssize(levels)};
         key.push_back(occupied_links(levels[0], network));
         const bool is_open = t.mesh_axes.find_first_of(axes_) != std::string::npos;
-        std::int64_t inside = 1;
-        for (std::size_t i = 0; i + (is_open ? 1 : 0) < levels.size(); ++i) {
-          key.push_back(levels[i].group_size);
-          inside *= levels[i].group_size;
-        }
+        for (std::size_t i = 0; i + (is_open ? 1 : 0) < levels.size(); ++i) key.push_back(levels[i].group_size);
         out.key.push_back(std::move(key));
-        if (is_open) out.step = std::lcm(out.step, inside / std::gcd(inside, t.devices / n));
       }
     return out;
+  }
+
+  // Returns the largest size that the links join.
+  std::int64_t max_size() const {
+    if (network_.first_link_chips == 0 || !network_.outer_levels.empty()) return max_interval_devices;
+    return std::min(max_interval_devices, network_.first_link_chips / (outer_chips_ * inner_chips_));
+  }
+
+  // Returns the sizes of the open axes on n chips. On a torus, several axes are w x w x n/w^2 chips; further pods are
+  // along the first axis.
+  std::vector<std::int64_t> shape_of(std::int64_t n) const {
+    const std::int64_t side = side_of(n), pod = side == 1 ? n : std::min(n, pod_size());
+    std::vector<std::int64_t> out(axes_.size(), side);
+    out.back() = pod;
+    for (std::size_t i = 0; i + 1 < axes_.size(); ++i) out.back() /= side;
+    out.front() *= n / pod;
+    return out;
+  }
+
+  // Returns the size of the largest part that the first link joins.
+  std::int64_t pod_size() const {
+    if (network_.first_link_chips == 0 || network_.outer_levels.empty()) return max_interval_devices;
+    return std::max<std::int64_t>(1, network_.first_link_chips / inner_chips_);
+  }
+
+  // Returns w: the chips of the shortest ring if all axes can be rings, or 2 if each can be a line.
+  std::int64_t side_of(std::int64_t n) const {
+    if (axes_.size() < 2 || network_.topology != Topology::ring || network_.links < 2) return 1;
+    const std::int64_t ring = std::max(min_ring_side, network_.min_ring_chips);
+    const auto fits = [&](std::int64_t side) {
+      return std::min(n, pod_size()) >= static_cast<std::int64_t>(std::pow(side, axes_.size()));
+    };
+    if (fits(ring) && n * outer_chips_ * inner_chips_ >= network_.min_torus_chips) return ring;
+    return fits(2) ? 2 : 1;
   }
 
   // Sets `link` and `rate` from the slowest level of the first transfer.
@@ -108,9 +145,19 @@ class SizedProgram {
   }
 
  private:
+  // Returns the step of the sizes around n that have this shape and fill whole nodes, pods and leaves.
+  std::int64_t step_at(std::int64_t n) const {
+    std::int64_t out = 1;
+    for (std::size_t i = 1; i < axes_.size(); ++i) out *= side_of(n);
+    std::int64_t reach = network_.first_link_chips;
+    for (std::size_t i = 0; i < network_.outer_levels.size() && reach > 0; reach = network_.outer_levels[i++].chips)
+      if (n * outer_chips_ * inner_chips_ > reach) out = std::lcm(out, reach / std::gcd(reach, inner_chips_));
+    return out;
+  }
   Bindings sizes_at(std::int64_t n) const {
     Bindings out = fixed_;
-    for (std::size_t i = 0; i < axes_.size(); ++i) out[std::string(1, axes_[i])] = i == 0 ? n : 1;
+    const std::vector<std::int64_t> shape = shape_of(n);
+    for (std::size_t i = 0; i < axes_.size(); ++i) out[std::string(1, axes_[i])] = shape[i];
     return out;
   }
   std::vector<Work> work_at(std::int64_t n) const { return count_work(program_, sizes_at(n)); }
@@ -126,6 +173,7 @@ class SizedProgram {
   Network network_;
   std::string axes_;
   const Bindings& fixed_;
+  std::int64_t outer_chips_ = 1, inner_chips_ = 1;  // Chips of the fixed axes before the open ones, and of the others
 };
 
 // Returns the coefficients of c0 + c1/n + … that interpolate `values` at `points` exactly, by Gaussian elimination.
@@ -234,7 +282,7 @@ bool solve_even_sizes(SizeInterval& s, const SizedProgram& sized, const std::str
 
 // Returns the last size with the same key as `from`; equal keys are contiguous.
 std::int64_t last_size_with_key(const SizedProgram& sized, std::int64_t from, const FormulaKey& key) {
-  std::int64_t in = from, out = max_interval_devices + 1;
+  std::int64_t in = from, out = sized.max_size() + 1;
   while (out - in > 1) {
     const std::int64_t middle = in + (out - in) / 2;
     (sized.size_class(middle).key == key ? in : out) = middle;
@@ -276,12 +324,14 @@ Result<std::vector<SizeInterval>> find_size_intervals(const Program& program, Ne
                        fmt::format("give it a size: -d {}=8", axes.substr(0, 1)));
   };
   std::vector<SizeInterval> out;
-  for (std::int64_t n = 2; n <= max_interval_devices;) {
+  for (std::int64_t n = 2; n <= sized.max_size();) {
     const SizeClass current = sized.size_class(n);
     const std::int64_t last = last_size_with_key(sized, n, current.key), step = current.step;
     SizeInterval s{(n + step - 1) / step * step, last == max_interval_devices ? 0 : last / step * step, step};
     n = last + 1;
     if (s.to > 0 && s.to < s.from) continue;
+    if (const auto shape = sized.shape_of(s.from); sized.side_of(s.from) > 1 && s.from <= sized.pod_size())
+      s.shape.assign(shape.begin(), shape.end() - 1);
     if (!solve_interval(s, sized, axes) && !solve_even_sizes(s, sized, axes)) return none();
     out.push_back(std::move(s));
     if (out.size() > max_intervals) return none();
@@ -289,7 +339,7 @@ Result<std::vector<SizeInterval>> find_size_intervals(const Program& program, Ne
   return out;
 }
 
-std::string format_sizes(const SizeInterval& s, const std::string& axes) {
+static std::string format_range(const SizeInterval& s, const std::string& axes) {
   if (s.to == s.from) return fmt::format("{} = {}", axes, s.from);
   if (s.step == 1)
     return s.to == 0 ? fmt::format("{} >= {}", axes, s.from) : fmt::format("{} = {} to {}", axes, s.from, s.to);
@@ -297,6 +347,14 @@ std::string format_sizes(const SizeInterval& s, const std::string& axes) {
   if (s.to == s.from + s.step) return fmt::format("{} = {}, {}", axes, s.from, s.to);
   if (s.to == s.from + 2 * s.step) return fmt::format("{} = {}, {}, {}", axes, s.from, s.from + s.step, s.to);
   return fmt::format("{} = {}, {}, … {}", axes, s.from, s.from + s.step, s.to);
+}
+
+std::string format_sizes(const SizeInterval& s, const std::string& axes) {
+  std::string out = format_range(s, axes);
+  std::int64_t divisor = 1;
+  for (std::size_t i = 0; i < s.shape.size(); ++i, divisor *= s.shape[i - 1])
+    out += fmt::format("{}{}", i == 0 ? " as " : " x ", s.shape[i]);
+  return s.shape.empty() ? out : out + fmt::format(" x {}/{}", axes, divisor);
 }
 
 }  // namespace ridge

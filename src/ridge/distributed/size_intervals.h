@@ -21,6 +21,7 @@ struct SizeInterval {
   std::int64_t from = 2, to = 0, step = 1;  // n = from, from + step, … up to `to`; unlimited if `to` is 0
   std::string link = {};                    // slowest link level of the first transfer
   double rate = 0;                          // B/s for each device on `link`, one way
+  std::vector<std::int64_t> shape = {};     // Sizes of all open axes but the last; empty for a single axis and for pods
   // FLOPs of contractions, and bytes sent. Bytes on other links are scaled to the bytes that `link` sends in the same
   // time. Both are multiplied by the same power of n.
   Polynomial flops = {}, bytes_sent = {};
@@ -32,7 +33,7 @@ struct SizeInterval {
 Result<std::vector<SizeInterval>> find_size_intervals(const Program& program, Network network, const std::string& axes,
                                                       const Bindings& fixed);
 
-// "X = 16, 24, … 32"
+// "X = 16, 24, … 32"; "XYZ = 64, 80, … 8960 as 4 x 4 x XYZ/16"
 std::string format_sizes(const SizeInterval& interval, const std::string& axes);
 
 }  // namespace ridge

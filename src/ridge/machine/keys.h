@@ -14,7 +14,7 @@ struct NumberKey {
 };
 
 // Keys of [numbers], without the costs of functions.
-inline constexpr std::array<NumberKey, 48> hardware_keys{{
+inline constexpr std::array<NumberKey, 49> hardware_keys{{
     {"cores", "1"},             // SMs, CUs, TensorCores or CPU cores
     {"clock_hz", "Hz"},         // highest sustained clock or boost clock
     {"matrix_clock_hz", "Hz"},  // clock assumed in the matrix peaks, if it differs
@@ -28,6 +28,7 @@ inline constexpr std::array<NumberKey, 48> hardware_keys{{
     {"host_chips", "1"},        // chips per host
     {"pod_chips", "1"},         // maximum number of chips connected by the first link
     {"wrap_chips", "1"},        // mesh axes with fewer chips are lines, not rings; default: all are rings
+    {"wrap_slice_chips", "1"},  // with fewer chips altogether, no mesh axis is a ring
     {"leaf_chips", "1"},        // chips per leaf switch of the scale-out network
     {"spine_part", "1"},        // oversubscription of the spine: link rate / spine rate of a chip; default 1
     {"switch_reduces", "1"},    // 1 if the first link's switch reduces in the network

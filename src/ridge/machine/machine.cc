@@ -115,11 +115,17 @@ static std::optional<double> parse_bytes_per_s(const std::string& text) {
   return read ? std::optional(rate) : std::nullopt;
 }
 
+// Drops the times of a library's collectives, which were measured on another link.
+static void forget_library_times(Machine& machine) {
+  std::erase_if(machine.numbers, [](const auto& number) { return number.first.starts_with("collective_"); });
+}
+
 Result<Machine> with_link(Machine machine, const LinkChoice& link) {
   std::string found;
   if (const ByteRate* rate = std::get_if<ByteRate>(&link)) {
     if (rate->value >= 1e-30 && rate->value <= 1e30) {
       machine.links.insert(machine.links.begin(), {.name = "link", .bandwidth = rate_from_option(rate->value)});
+      forget_library_times(machine);
       return machine;
     }
     found = fmt::format("{}", rate->value);
@@ -130,6 +136,7 @@ Result<Machine> with_link(Machine machine, const LinkChoice& link) {
     const auto named = std::find_if(machine.links.begin(), machine.links.end(),
                                     [&](const Link& l) { return l.name == found.substr(0, equals); });
     if (named != machine.links.end() && (stated || equals == std::string::npos)) {
+      if (stated || named != machine.links.begin()) forget_library_times(machine);
       if (stated) named->bandwidth = rate_from_option(*stated);
       std::rotate(machine.links.begin(), named, named + 1);
       return machine;

@@ -275,7 +275,8 @@ const InvalidFile invalid_files[] = {
     {"AnUnknownNumber", minimal_file(good, "[numbers]\ncores_hz = 1\n"),
      "gpu.toml:7:1: unknown key 'cores_hz' in [numbers]; expected one of cores, clock_hz, matrix_clock_hz, line_bytes, "
      "sector_bytes, launch_s, base_clock_hz, scratch_bytes, register_bytes, lanes, host_chips, pod_chips, wrap_chips, "
-     "leaf_chips, spine_part, switch_reduces, collective_call_s, collective_step_s, collective_narrow_rate, "
+     "wrap_slice_chips, leaf_chips, spine_part, switch_reduces, collective_call_s, collective_step_s, "
+     "collective_narrow_rate, "
      "collective_wide_rate, collective_wide_s, collective_copy_rate, collective_pair_narrow_rate, "
      "collective_pair_wide_rate, collective_pair_wide_s, collective_switch_rate, collective_issue_s, library_launch_s, "
      "library_compute, "

@@ -176,14 +176,14 @@ bool Parser::check_routine_unsharded(const Routine& routine, const TensorRef& re
     const Tensor& t = program_.tensors[nodes_[i].tensor];
     if (!t.partial.empty()) return check_no_partial_sums(nodes_[i].tensor, node_spans_[i]);
     if (sharded(t.axes))
-      return report_error(node_spans_[i],
-                          fmt::format("{} takes no operand that is split over devices", routine_name(routine.kind)),
-                          "--split N=4 counts what each of several chips does");
+      return report_error(
+          node_spans_[i], fmt::format("{} takes no operand that is split over devices", routine_name(routine.kind)),
+          "`ridge explain --split N=4` counts what each of several chips does if the program is not split");
   }
   if (!sharded(result.axes) && result.partial.empty()) return true;
   return report_error(result.span,
                       fmt::format("{} makes no result that is split over devices", routine_name(routine.kind)),
-                      "--split N=4 counts what each of several chips does");
+                      "`ridge explain --split N=4` counts what each of several chips does if the program is not split");
 }
 
 bool Parser::check_routine(const Routine& routine, const TensorRef& result) {

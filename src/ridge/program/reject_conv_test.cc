@@ -145,7 +145,7 @@ TEST(Parse, RejectsInvalidConvolutions) {
        R"(program:2:24: conv takes no operand that is split over devices
   y[N_X, K, H, W] = conv(x, w, padding = 1)
                          ^
-  hint: --split N=4 counts what each of several chips does
+  hint: `ridge explain --split N=4` counts what each of several chips does if the program is not split
 )"},
       {"w: bf16[K, 3, 3]\ny[K, 3] = relu(w)",
        R"(program:1:15: the size 3 appears twice in one tensor

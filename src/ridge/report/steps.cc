@@ -144,7 +144,7 @@ void time_steps(StepWriter& steps, const Prediction& p, const Explanation& e) {
                   format_with_prefix(*p.time_memory_s, "s")});
   if (p.time_network_s)
     steps.add_step("Network time", "T_network",
-                   {"bytes sent / link bandwidth + latency of the hops",
+                   {"bytes sent / link bandwidth + latency of the hops, or a timed library",
                     fmt::format("{} / {}{}", format_with_prefix(*p.bytes_sent, "B"),
                                 format_with_prefix(*p.link_rate, "B/s"), latency_text(p)),
                     format_with_prefix(*p.time_network_s, "s")});

@@ -9,10 +9,12 @@
 #include <set>
 
 #include "ridge/base/check.h"
+#include "ridge/base/contains.h"
 #include "ridge/machine/function_costs.h"
 #include "ridge/program/tokenizer.h"
 #include "ridge/roofline/routines/routings.h"
 #include "ridge/roofline/routines/windows.h"
+#include "ridge/roofline/sending/torus.h"
 #include "ridge/roofline/sizes/compute_bound_products.h"
 #include "ridge/roofline/sizes/rebinding.h"
 #include "ridge/roofline/totals.h"
@@ -55,7 +57,7 @@ Status estimate_times(Prediction& p, const Polynomial& bytes_formula, const Roof
   p.time_memory_s = bytes / context.bandwidth;
   if (p.link_rate) {
     p.bytes_sent = p.work.bytes_sent.evaluate_double(context.sizes);
-    p.time_network_s = p.work.link_load.evaluate_double(context.sizes) / *p.link_rate;
+    p.time_network_s = network_seconds(p.work, context.sizes);
   }
   if (p.peak) {
     RIDGE_TRY(math_load, evaluate_count(p.math_load, context.dims));
@@ -265,18 +267,34 @@ Status set_network(std::vector<Work>& work, const Program& program, bool is_spli
   for (const MeshAxis& axis : program.mesh)
     if (const auto size = context.dims.find(axis.name); size != context.dims.end())
       network.mesh.emplace_back(axis.name[0], size->second);
+  for (const Work& each : work)
+    for (const Transfer& transfer : each.transfers) RIDGE_TRY_STATUS(check_reach(transfer, network));
   route_transfers(work, network);
   context.link_rate = network.used_rate();
   context.network = std::move(network);
   return Done{};
 }
 
+// Remarks on dimensions with fewer elements than the chips that they are split over.
+void add_idle_chips(std::vector<std::string>& remarks, const Program& device_program, const Bindings& dims) {
+  for (const Tensor& tensor : device_program.tensors)
+    for (const Axis& axis : tensor.axes) {
+      std::int64_t parts = 1;
+      for (const char letter : axis.mesh)
+        if (const auto size = dims.find(std::string(1, letter)); size != dims.end()) parts *= size->second;
+      const auto size = axis.size(dims);
+      if (!size || *size >= parts || parts == 1) continue;
+      std::string remark = fmt::format("{} = {} is split over {} chips: {} of them have no part of it",
+                                       axis.is_named() ? axis.dim : tensor.name, *size, parts, parts - *size);
+      if (!contains(remarks, remark)) remarks.push_back(std::move(remark));
+    }
+}
+
 // Adds the analysis of small messages and of overlap in chunks.
 void add_collective_analysis(Explanation& out, const Program& program) {
   for (const Prediction& p : out.ops)
     for (const Transfer& t : p.work.transfers) add_small_messages(out.small_messages, t, *out.network);
-  out.overlaps =
-      find_overlaps(program, out, [&](const Transfer& transfer) { return estimate_send_time(transfer, *out.network); });
+  out.overlaps = find_overlaps(program, out);
 }
 
 // Predicts each operation and their total, and adds the thresholds of all products.
@@ -320,12 +338,14 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   if (split) context.dims[split_axis] = split->chips;
   if (split) RIDGE_TRY_STATUS(validate_block_sizes(device_program, context.dims));
   std::vector<Work> work = split ? count_work(program, *split, dims) : count_work(program, dims);
+  std::vector<std::string> remarks = program.remarks;
+  add_idle_chips(remarks, device_program, context.dims);
   for (const auto& [name, part] : largest_shards(device_program, context.dims)) context.dims[name] = part;
   RIDGE_TRY_STATUS(set_network(work, device_program, split.has_value(), context));
   const bool small = estimate_threshold_work(work) <= max_threshold_work;
   context.thresholds = small && thresholds == Thresholds::solved;
   Explanation out{.program_text = program.text, .machine = machine, .dim_names = context.order, .split = split};
-  out.remarks = program.remarks;
+  out.remarks = std::move(remarks);
   add_tied_dims(program, given, context);
   ProgramMasks masks = find_masks(device_program);
   out.masks = count_masks(masks, device_program, given, work, context);
@@ -341,6 +361,8 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   list_derived_sizes(out, program, context.threshold_options.derived_sizes);
   out.thresholds_skipped = !small;
   out.network = context.network;
+  if (out.network)
+    if (std::string shape = suggest_wider_shape(*out.network); !shape.empty()) out.remarks.push_back(std::move(shape));
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
   RIDGE_TRY_STATUS(predict_all(out, program, work, context));
   const bool solved = thresholds == Thresholds::solved;  // Largest sizes that fit are thresholds, too

@@ -3,39 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "ridge/base/string_util.h"
-#include "ridge/roofline/sizes/level_work.h"
+#include "ridge/roofline/sending/level_work.h"
+#include "ridge/roofline/sending/torus.h"
 
 namespace ridge {
 namespace {
 
-// True if a ring is used in both directions. Two devices, and the ends of an open line, have only one link to use.
-bool runs_both_ways(const Transfer& transfer, const Network& network) {
-  return network.topology == Topology::ring && network.links > 1 && transfer.devices > 2 &&
-         transfer.devices >= network.min_ring_chips;
-}
-
-// Returns the number of a chip's rings that the transfer uses.
-std::int64_t count_rings(const Transfer& transfer, const Network& network) {
-  std::int64_t out = 0;
-  for (const char axis : transfer.mesh_axes) {
-    const auto given = network.rings_per_axis.find(axis);
-    out += given == network.rings_per_axis.end() ? 1 : given->second;
-  }
-  return std::max<std::int64_t>(1, out);
-}
-
 bool is_switched_or_direct(const std::optional<Topology>& topology) {
   return topology == Topology::switched || topology == Topology::direct;
-}
-
-// Returns the bytes that a link could send during the latency of all hops, rounded.
-Polynomial latency_bytes(const Transfer& transfer, const Network& network, double rate) {
-  const double bytes = std::round(static_cast<double>(count_hops(transfer, network)) * network.latency_s * rate);
-  return bytes < 0x1p62 ? Polynomial(static_cast<std::int64_t>(bytes)) : Polynomial();
 }
 
 std::int64_t read_chip_count(const Machine& machine, const char* key) {
@@ -48,10 +27,14 @@ double chip_link_rate(const Link& link) { return link.bandwidth.value * (link.co
 // Adds the links that are slower than the preceding one as levels, from the inside out; a host link (pcie) is no level.
 void add_outer_levels(Network& network, const Machine& machine) {
   network.min_ring_chips = read_chip_count(machine, "wrap_chips");
+  network.min_torus_chips = read_chip_count(machine, "wrap_slice_chips");
   network.reduces_in_switch = network.topology == Topology::switched && read_chip_count(machine, "switch_reduces") == 1;
   network.first_link_chips = read_chip_count(machine, "pod_chips");
   if (network.first_link_chips == 0 && is_switched_or_direct(network.topology))
     network.first_link_chips = read_chip_count(machine, "host_chips");
+  const std::int64_t directly_linked = network.topology == Topology::direct ? network.links + 1 : 0;
+  if (directly_linked > 0 && (network.first_link_chips == 0 || directly_linked < network.first_link_chips))
+    network.first_link_chips = directly_linked;
   if (network.first_link_chips == 0) return;
   for (std::size_t i = 1; i < machine.links.size() && machine.links[i].name != "pcie"; ++i) {
     const double before =
@@ -65,19 +48,6 @@ void add_outer_levels(Network& network, const Machine& machine) {
   network.outer_levels.back().chips = leaf;
   network.outer_levels.push_back(
       {"spine", network.outer_levels.back().rate / static_cast<double>(std::max<std::int64_t>(1, spine_share))});
-}
-
-// Returns the bytes that a chip sends on an outer level, which joins `groups` groups of `inside` devices.
-Polynomial bytes_sent_at_level(const Transfer& t, std::int64_t inside, std::int64_t groups) {
-  const std::int64_t n = t.devices;
-  switch (t.kind) {
-    case Collective::permute: return t.bytes;
-    case Collective::all_to_all: return t.bytes * Rational(n - inside, n);
-    case Collective::all_reduce: return t.bytes * Rational(2 * (groups - 1), groups * inside);
-    case Collective::reduce_scatter:
-    case Collective::all_gather: break;
-  }
-  return t.bytes * Rational(groups - 1, groups * inside);
 }
 
 // Level on which a transfer takes longest: the bytes that a chip sends there and their rate.
@@ -114,58 +84,49 @@ static Polynomial to_first_link_bytes(const SlowestLevel& slowest, const Network
   return slowest.bytes_sent * Rational(std::llround(times * (1 << 20)), 1 << 20);
 }
 
-std::vector<std::int64_t> group_sizes(const Transfer& transfer, const Network& network) {
-  if (network.first_link_chips == 0 || network.outer_levels.empty()) return {transfer.devices};
-  std::vector<std::int64_t> devices{0};  // Devices that take part together with device 0
-  std::int64_t stride = 1;
-  for (auto axis = network.mesh.rbegin(); axis != network.mesh.rend(); ++axis) {
-    const std::size_t before = devices.size();
-    if (transfer.mesh_axes.find(axis->first) != std::string::npos)
-      for (std::int64_t at = 1; at < axis->second; ++at)
-        for (std::size_t i = 0; i < before; ++i) devices.push_back(devices[i] + at * stride);
-    stride *= axis->second;
-  }
-  if (std::ssize(devices) != transfer.devices) {  // Unknown mesh: assume consecutive chips
-    devices.resize(transfer.devices);
-    std::iota(devices.begin(), devices.end(), 0);
-  }
-  const auto within = [&](std::int64_t chips) {
-    return std::count_if(devices.begin(), devices.end(), [&](std::int64_t d) { return chips == 0 || d < chips; });
-  };
-  std::vector<std::int64_t> out{within(network.first_link_chips)};
-  std::int64_t inside = out[0];
-  for (const NetworkLevel& level : network.outer_levels) {
-    if (inside >= transfer.devices) break;
-    out.push_back((within(level.chips) + inside - 1) / inside);
-    inside *= out.back();
-    if (level.chips == 0) break;
-  }
-  return out;
+Status check_reach(const Transfer& transfer, const Network& network) {
+  if (network.first_link_chips == 0 || !network.outer_levels.empty()) return Done{};
+  Network unlimited = network;
+  unlimited.outer_levels.push_back({});
+  if (group_devices(transfer, unlimited).size() == 1) return Done{};
+  return input_error(
+      fmt::format("expected collectives over at most {} chips, which {} joins, found one over {}; no link beyond is on "
+                  "record",
+                  network.first_link_chips, network.link, transfer.devices),
+      fmt::format("use at most {} chips, or a machine file with a further [link.NAME]", network.first_link_chips));
 }
 
-std::vector<LevelWork> count_level_work(const Transfer& t, const Network& network) {
-  const std::vector<std::int64_t> groups = group_sizes(t, network);
-  Transfer inner = t;
-  inner.devices = groups[0];
-  if (t.kind == Collective::all_to_all) inner.bytes = t.bytes * Rational(groups[0], t.devices);
-  Polynomial sent = count_bytes_sent(inner, network.topology, runs_both_ways(inner, network));
-  if (network.reduces_in_switch && t.kind == Collective::all_reduce && groups[0] > 1) sent = t.bytes;
-  std::vector<LevelWork> out{
-      {network.link, groups[0], sent, network.rate * static_cast<double>(count_links_used(inner, network))}};
-  std::int64_t inside = groups[0];
-  for (std::size_t i = 1; i < groups.size(); ++i) {
-    const NetworkLevel& level = network.outer_levels[i - 1];
-    out.push_back({level.link, groups[i], bytes_sent_at_level(t, inside, groups[i]), level.rate});
-    inside *= groups[i];
-  }
+// Returns the seconds that the steps of all levels but the first take, by a tree.
+static double estimate_outer_wait(const Transfer& transfer, const std::vector<LevelWork>& levels,
+                                  const Network& network) {
+  double steps = 0;
+  for (std::size_t i = 1; i < levels.size(); ++i)
+    steps += static_cast<double>(std::bit_width(static_cast<std::uint64_t>(levels[i].group_size - 1)));
+  return (transfer.kind == Collective::all_reduce ? 2 : 1) * steps * network.step_s;
+}
+
+TransferCost estimate_cost(const Transfer& transfer, const Network& network) {
+  Transfer unit = transfer;
+  unit.bytes = Polynomial(1);
+  const std::vector<LevelWork> levels = count_level_work(unit, network);
+  const double outer_wait_s = estimate_outer_wait(unit, levels, network);
+  TransferCost out;
+  out.links.wait_s = static_cast<double>(count_hops(transfer, network)) * network.latency_s + outer_wait_s;
+  for (const LevelWork& level : levels)
+    if (const auto bytes = level.bytes_sent.as_constant())
+      out.links.seconds_per_byte = std::max(out.links.seconds_per_byte, bytes->to_double() / level.rate);
+  const std::int64_t inside = levels.front().group_size;
+  if (!network.library || inside < 2) return out;
+  const bool is_exchange = transfer.kind == Collective::all_to_all;
+  const double part = is_exchange ? static_cast<double>(inside) / static_cast<double>(transfer.devices) : 1;
+  for (const LinearTime& each : list_protocols(*network.library, transfer.kind, inside))
+    out.protocols.push_back({each.wait_s + outer_wait_s, each.seconds_per_byte * part});
   return out;
 }
 
 double time_transfer(const Transfer& transfer, const Network& network) {
-  const SlowestLevel slowest = find_slowest_level(transfer, network);
-  const auto bytes = slowest.bytes_sent.as_constant();
-  return (bytes ? bytes->to_double() / slowest.rate : 0) +
-         static_cast<double>(count_hops(transfer, network)) * network.latency_s;
+  const auto bytes = transfer.bytes.as_constant();
+  return estimate_cost(transfer, network).seconds(bytes ? bytes->to_double() : 0);
 }
 
 Result<Network> make_network(const Machine& machine) {
@@ -178,64 +139,41 @@ Result<Network> make_network(const Machine& machine) {
   if (link.latency) out.latency_s = link.latency->value;
   const auto step = machine.numbers.find("collective_step_s");
   out.step_s = step == machine.numbers.end() || out.latency_s > 0 ? out.latency_s : step->second.value;
+  out.library = read_library_times(machine);
   add_outer_levels(out, machine);
   return out;
 }
 
-Polynomial count_bytes_sent(const Transfer& transfer, const std::optional<Topology>& topology, bool both_ways) {
-  const std::int64_t n = transfer.devices;
-  const Polynomial once = transfer.bytes * Rational(n - 1, n);
-  switch (transfer.kind) {
-    case Collective::reduce_scatter:
-    case Collective::all_gather: return once;
-    case Collective::all_reduce: return once * 2;
-    case Collective::permute:
-      if (is_switched_or_direct(topology)) return transfer.bytes;
-      return transfer.bytes * (both_ways ? n / 2 : n - 1);
-    case Collective::all_to_all: break;
-  }
-  if (is_switched_or_direct(topology)) return once;
-  return transfer.bytes * (both_ways ? Rational(n * n / 4, n) : Rational(n - 1, 2));
+Polynomial bytes_sent_on_ring(const Transfer& transfer) {
+  const TorusAxis ring{.chips = transfer.devices, .is_one_way = true};
+  return transfer.bytes * count_torus_work(transfer.kind, {ring}, 1).bytes_sent;
 }
 
-std::string_view name(Collective collective) {
-  switch (collective) {
-    case Collective::reduce_scatter: return "reduce-scatter";
-    case Collective::all_reduce: return "all-reduce";
-    case Collective::all_to_all: return "all-to-all";
-    case Collective::all_gather: return "all-gather";
-    case Collective::permute: return "permute";
-  }
-  return "";
+// Returns the bytes that the links in use could send while the transfer waits for hops and steps, rounded.
+static Polynomial wait_bytes(const Transfer& transfer, const Network& network) {
+  const double bytes = std::round(transfer.cost.links.wait_s * network.used_rate());
+  return bytes < 0x1p62 ? Polynomial(static_cast<std::int64_t>(bytes)) : Polynomial();
 }
 
-Polynomial bytes_sent_on_ring(const Transfer& transfer) { return count_bytes_sent(transfer, std::nullopt, false); }
-
-std::int64_t count_hops(const Transfer& transfer, const Network& network) {
-  std::int64_t once = 1;
-  if (!is_switched_or_direct(network.topology))
-    once = runs_both_ways(transfer, network) ? transfer.devices / 2 : transfer.devices - 1;
-  return transfer.kind == Collective::all_reduce ? 2 * once : once;
-}
-
-std::int64_t count_links_used(const Transfer& transfer, const Network& network) {
-  if (network.topology == Topology::switched) return network.links;
-  if (network.topology == Topology::direct) return std::min(network.links, transfer.devices - 1);
-  if (network.topology != Topology::ring) return 1;
-  return std::min(network.links, (runs_both_ways(transfer, network) ? 2 : 1) * count_rings(transfer, network));
+double network_seconds(const Work& work, const std::map<std::string, double>& sizes) {
+  double out = 0;
+  for (const Transfer& t : work.transfers) out += t.cost.seconds(t.bytes.evaluate_double(sizes));
+  return out;
 }
 
 void route_transfers(std::vector<Work>& work, Network& network) {
   std::int64_t fewest = network.links;
   for (const Work& each : work)
-    for (const Transfer& t : each.transfers) fewest = std::min(fewest, count_links_used(t, network));
+    for (const Transfer& t : each.transfers)
+      fewest = std::min<std::int64_t>(fewest, std::llround(count_level_work(t, network).front().rate / network.rate));
   network.links_used = fewest;
   for (Work& each : work) {
     each.bytes_sent = each.link_load = Polynomial();
-    for (const Transfer& t : each.transfers) {
+    for (Transfer& t : each.transfers) {
+      t.cost = estimate_cost(t, network);
       const SlowestLevel slowest = find_slowest_level(t, network);
       each.bytes_sent += slowest.bytes_sent;
-      each.link_load += to_first_link_bytes(slowest, network) + latency_bytes(t, network, network.used_rate());
+      each.link_load += to_first_link_bytes(slowest, network) + wait_bytes(t, network);
       if (!slowest.link.empty()) network.slowest_level = slowest.link;
     }
   }
@@ -246,8 +184,7 @@ std::string describe_network(const Network& network) {
   const std::string links =
       network.links_used > 1 ? fmt::format("{} x {}", network.links_used, network.link) : network.link;
   std::string how = "one ring, one way";
-  if (network.topology == Topology::ring)
-    how = network.links_used > 1 ? "a ring along each mesh axis, both ways" : "a ring";
+  if (network.topology == Topology::ring) how = network.links > 1 ? describe_axes(network) : "a ring";
   if (network.topology == Topology::switched) how = "directly through a switch";
   if (network.topology == Topology::direct) how = "directly to each chip";
   std::string out = fmt::format("{}: {}, {}", links, how, rate);
@@ -256,6 +193,7 @@ std::string describe_network(const Network& network) {
     if (level.link == network.slowest_level)
       out += fmt::format("; beyond {} chips: {}, {} per chip", network.first_link_chips, level.link,
                          format_with_prefix(level.rate, "B/s"));
+  if (network.library) out += "; no less than a timed library takes";
   return out;
 }
 

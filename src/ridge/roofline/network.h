@@ -1,16 +1,16 @@
 // Links that a collective takes and its time, by the topology of the machine:
-//   ring: a ring along each mesh axis, both ways: two of a chip's links, each with half of the data
+//   ring: a torus whose axes are rings or lines (sending/torus.h)
 //   switch: all of a chip's links, each chunk directly to its destination
 //   direct: a link to each of the others, each chunk directly to its destination
 //   unknown: one ring over one link, one way
 // With V bytes over n devices:
-//                                ring, one way    ring, both ways     switch, direct
-//   all-gather, reduce-scatter   (n - 1)/n*V      (n - 1)/n*V         (n - 1)/n*V        bytes that each device sends
-//   all-to-all                   (n - 1)/2*V      floor(n^2/4)/n*V    (n - 1)/n*V
-//   permute, at most             (n - 1)*V        floor(n/2)*V        V
-//   each of them                 n - 1            floor(n/2)          1                  hops of the last byte
+//                                ring, one way    ring, both ways     line             switch, direct
+//   all-gather, reduce-scatter   (n - 1)/n*V      (n - 1)/n*V         (n - 1)/n*V      (n - 1)/n*V     bytes of a
+//   device all-to-all                   (n - 1)/2*V      floor(n^2/4)/n*V    as both ways     (n - 1)/n*V permute, at
+//   most             (n - 1)*V        2*floor(n^2/4)/n*V  as both ways     V links                        1 2 1 all
+//   hops of the last byte        n - 1            floor(n/2)          n - 1            1
 // An all-reduce is a reduce-scatter and an all-gather. The time is the bytes over the rate of the links used, plus the
-// hops at the link's latency.
+// hops at the link's latency; if a library was timed on the machine, no less than the library takes (`TransferCost`).
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,17 @@
 
 #include "ridge/base/result.h"
 #include "ridge/machine/machine.h"
+#include "ridge/roofline/sending/transfer_cost.h"
 #include "ridge/roofline/work.h"
 
 namespace ridge {
 
 // Level beyond the first link: the machine's next link joins pods by a data-centre network, or nodes by leaves and
-// spines. A collective of D0 members per node, D1 nodes and so on uses all levels concurrently, and the slowest sets
-// its time. With V bytes and a rate w of a chip's link on the level:
-//   all-gather, reduce-scatter   V*(D1 - 1)/(D1*D0*w): the members of a node share the data from outside
-//   all-to-all                   V*(n - D0)/n/w: a chip's data for all devices outside
+// spines. A collective uses all levels concurrently, and the slowest sets its time. With V bytes over n devices, of
+// which a node (or pod, or leaf) has s and the smallest one has m, over D nodes, at rate w of a chip's link:
+//   all-gather, reduce-scatter   V*(n - m)/(n*m*w): the members of a node share the data from outside
+//   all-reduce                   V*max(2*(D - 1)/n, 1/m)/w: the smallest node sends its sums and receives the results
+//   all-to-all                   V*(n - m)/n/w: a chip's data for all devices outside
 struct NetworkLevel {
   std::string link;
   double rate = 0;         // B/s of a chip, one way
@@ -47,25 +49,27 @@ struct Network {
   std::int64_t first_link_chips = 0;            // Chips that the first link joins; 0: any number
   std::vector<NetworkLevel> outer_levels = {};  // Levels beyond the first link, from the inside out
   bool reduces_in_switch = false;               // True if the switch adds up: an all-reduce sends V and receives V
-  std::int64_t min_ring_chips = 0;  // With fewer chips, a ring along a mesh axis is an open line, used one way
+  std::int64_t min_ring_chips = 0;              // A torus axis of fewer chips is a line
+  std::int64_t min_torus_chips = 0;             // If the mesh has fewer chips, all of its axes are lines
   std::vector<std::pair<char, std::int64_t>> mesh = {};  // Mesh axes and sizes; adjacent chips differ in the last axis
+  std::int64_t chip_stride = 1;  // Distance between adjacent devices of the mesh: 8 means one chip of each node of 8
   std::map<char, std::int64_t> rings_per_axis = {};  // Number of a chip's rings along each mesh axis; 1 if not listed
   std::string slowest_level = {};                    // Outer level that limits some transfer; empty if none does
+  std::optional<LibraryTimes> library = {};          // nullopt if no library was timed on the machine
   double used_rate() const { return rate * static_cast<double>(links_used); }
 };
 
 // Builds the network of the machine's first link. Errors: the machine has no link.
 Result<Network> make_network(const Machine& machine);
 
-// Returns the bytes that each device sends, including those that it forwards.
-Polynomial count_bytes_sent(const Transfer& transfer, const std::optional<Topology>& topology, bool both_ways);
 Polynomial bytes_sent_on_ring(const Transfer& transfer);  // For one ring, one way
-std::int64_t count_hops(const Transfer& transfer, const Network& network);
-std::int64_t count_links_used(const Transfer& transfer, const Network& network);
 
-// Returns the number of the transfer's devices that the first link joins, the number of such groups that the next level
-// joins, and so on; their product is the number of devices.
-std::vector<std::int64_t> group_sizes(const Transfer& transfer, const Network& network);
+// Input error: the transfer has more devices than the first link joins, and the machine has no further link.
+Status check_reach(const Transfer& transfer, const Network& network);
+
+// Returns the cost of transfers of this kind over these devices as a function of their bytes. Every report takes its
+// network times from here.
+TransferCost estimate_cost(const Transfer& transfer, const Network& network);
 
 // Returns the seconds of a transfer with a constant number of bytes.
 double time_transfer(const Transfer& transfer, const Network& network);

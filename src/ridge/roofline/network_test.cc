@@ -50,6 +50,105 @@ TEST(Network, transfer_over_two_mesh_axes_uses_the_links_of_both) {
       15 / 16.0 * 3.2e6 / 4e9);
 }
 
+// Two chips have one link between them along each axis, and a line's ends have one.
+TEST(Network, transfer_over_two_mesh_axes_uses_the_links_of_each) {
+  const std::string text = "x: bf16[N, D_XY]\ny: bf16[N, D] = x", scatter = "x: bf16[N, D_XY]\ny: bf16[N_XY, D] = x";
+  Machine machine = make_linked_machine(Topology::ring, 4, 1e-6);
+  const auto at = [](std::int64_t x, std::int64_t y) { return Bindings{{"X", x}, {"Y", y}, {"N", 1600}, {"D", 1600}}; };
+  const double bytes = 1600 * 1600 * 2;
+  EXPECT_DOUBLE_EQ(seconds(text, machine, at(2, 2)), 3 / 4.0 * bytes / 2e9 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds(text, machine, at(2, 8)), 15 / 16.0 * bytes / 3e9 + 5e-6);
+  EXPECT_DOUBLE_EQ(seconds(scatter, machine, at(2, 8)), 16 / 8.0 * (bytes / 16) / 2e9 + 5e-6);
+  machine.numbers["wrap_chips"] = testing::make_number(8);
+  EXPECT_DOUBLE_EQ(seconds(text, machine, at(4, 8)), 31 / 32.0 * bytes / 3e9 + 7e-6);
+  EXPECT_DOUBLE_EQ(seconds(scatter, machine, at(4, 8)), 16 / 8.0 * (bytes / 32) / 2e9 + 7e-6);
+  machine.numbers["wrap_slice_chips"] = testing::make_number(64);
+  EXPECT_DOUBLE_EQ(seconds(text, machine, at(4, 8)), 31 / 32.0 * bytes / 2e9 + 10e-6);
+  EXPECT_DOUBLE_EQ(seconds(text, machine, at(8, 8)), 63 / 64.0 * bytes / 4e9 + 8e-6);
+  const auto said = [&](std::int64_t x, std::int64_t y) {
+    return describe_network(*explain(parse(text).value(), machine, at(x, y))->network);
+  };
+  EXPECT_EQ(said(4, 16), "3 x ici: a ring along Y, both ways, a line along X, 3.000 GB/s one way, 1.000 us per hop");
+  EXPECT_EQ(said(4, 8), "2 x ici: a line along each mesh axis, 2.000 GB/s one way, 1.000 us per hop");
+}
+
+// Of 2 x 3 chips on nodes of 4, the first three are in one node, and the others in two.
+TEST(Network, the_slowest_of_several_collectives_sets_the_time) {
+  Machine machine = make_linked_machine(Topology::switched, 4);
+  machine.links.push_back({.name = "scaleout", .bandwidth = testing::make_number(1e9), .topology = Topology::switched});
+  machine.numbers["host_chips"] = testing::make_number(4);
+  const std::string text = "x: bf16[N_X, D_Y]\ny: bf16[N_X, D] = x";
+  const auto at = [](std::int64_t y) { return Bindings{{"X", 2}, {"Y", y}, {"N", 1000}, {"D", 1200}}; };
+  EXPECT_DOUBLE_EQ(seconds(text, machine, at(4)), 3 / 4.0 * 1.2e6 / 4e9);
+  EXPECT_DOUBLE_EQ(seconds(text, machine, at(3)), 2 / 3.0 * 1.2e6 / 1e9);      // {3} and {4, 5}
+  EXPECT_DOUBLE_EQ(seconds(text, machine, at(6)), 4 / 6.0 * 1.2e6 / 2 / 1e9);  // {0 … 3} and {4, 5}
+}
+
+// Leaves of three nodes of two chips: of 2 x 4 chips, the second four are in two leaves.
+TEST(Network, a_collective_across_leaves_uses_the_spine) {
+  Machine machine = make_linked_machine(Topology::switched, 4);
+  machine.links.push_back({.name = "scaleout", .bandwidth = testing::make_number(1e9), .topology = Topology::switched});
+  machine.numbers["host_chips"] = testing::make_number(2);
+  machine.numbers["leaf_chips"] = testing::make_number(6);
+  machine.numbers["spine_part"] = testing::make_number(10);
+  const std::string text = "x: bf16[N_X, D_Y]\ny: bf16[N_X, D] = x";
+  EXPECT_DOUBLE_EQ(seconds(text, machine, {{"X", 2}, {"Y", 4}, {"N", 1000}, {"D", 1200}}), 2 / 4.0 * 1.2e6 / 2 / 1e8);
+  EXPECT_DOUBLE_EQ(seconds(text, machine, {{"X", 1}, {"Y", 4}, {"N", 500}, {"D", 1200}}), 2 / 4.0 * 1.2e6 / 2 / 1e9);
+}
+
+TEST(Network, more_devices_than_the_first_link_joins_need_a_further_link) {
+  const Machine machine = make_linked_machine(Topology::direct, 7);
+  const auto error = [&](std::int64_t x) {
+    const auto found = explain(parse(gather).value(), machine, {{"X", x}, {"N", 1000}, {"D", 1008}});
+    return found ? std::string() : found.error().to_string();
+  };
+  EXPECT_EQ(error(8), "");
+  EXPECT_EQ(
+      error(16),
+      "expected collectives over at most 8 chips, which ici joins, found one over 16; no link beyond is on record\n"
+      "  hint: use at most 8 chips, or a machine file with a further [link.NAME]\n");
+  EXPECT_EQ(
+      explain(parse("bf16[B, D] * bf16[D, F] -> bf16[B, F]").value(), machine, {{"B", 16}, {"D", 16}, {"F", 16}},
+              DimensionSplit{"D", 16})
+          .error()
+          .message,
+      "expected collectives over at most 8 chips, which ici joins, found one over 16; no link beyond is on record");
+}
+
+// A timed library sets the time where it takes longer than the links.
+TEST(Network, a_timed_library_sets_the_time_of_small_transfers) {
+  Machine machine = make_linked_machine(Topology::switched, 18);
+  for (const auto& [key, value] : std::map<std::string, double>{{"collective_call_s", 5e-6},
+                                                                {"collective_step_s", 1e-6},
+                                                                {"collective_narrow_rate", 4e9},
+                                                                {"collective_wide_rate", 16e9},
+                                                                {"collective_wide_s", 10e-6},
+                                                                {"collective_copy_rate", 1e12}})
+    machine.numbers[key] = testing::make_number(value);
+  const Bindings small{{"X", 8}, {"N", 1}, {"D", 800}};  // 1600 B
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, small), 5e-6 + 7e-6 + 1400 / 4e9);
+  EXPECT_DOUBLE_EQ(seconds(reduce, machine, small), 5e-6 + 14e-6 + 2800 / 4e9);
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 22e-6 + 1.75e6 / 16e9 + 2.5e5 / 1e12);
+  EXPECT_DOUBLE_EQ(seconds(exchange, machine, eight), 7 / 8.0 * 2.5e5 / 18e9);  // Not timed
+  machine.numbers["collective_wide_rate"] = testing::make_number(1e12);
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, {{"X", 8}, {"N", 100000}, {"D", 1000}}), 7 / 8.0 * 2e8 / 18e9);
+}
+
+TEST(Network, more_chips_than_elements_are_idle) {
+  const Machine machine = make_linked_machine(Topology::switched, 18);
+  const auto remarks = [&](const std::string& text, const Bindings& given, const std::optional<DimensionSplit>& split) {
+    return explain(parse(text).value(), machine, given, split)->remarks;
+  };
+  using Lines = std::vector<std::string>;
+  const std::string product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+  const Bindings sizes{{"B", 8}, {"D", 64}, {"F", 64}};
+  EXPECT_EQ(remarks(product, sizes, DimensionSplit{"B", 16}),
+            Lines{"B = 8 is split over 16 chips: 8 of them have no part of it"});
+  EXPECT_EQ(remarks(product, sizes, DimensionSplit{"B", 8}), Lines{});
+  EXPECT_EQ(remarks("mesh X = 4, Y = 3\nx: bf16[N_XY]\ny: bf16[N_XY] = cos(x)", {{"N", 10}}, {}),
+            Lines{"N = 10 is split over 12 chips: 2 of them have no part of it"});
+}
+
 TEST(Network, switch_sends_directly_over_every_link) {
   const Machine machine = make_linked_machine(Topology::switched, 18);
   EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 18e9);

@@ -21,6 +21,12 @@ struct VariantTime {
   double seconds, memory_seconds;  // Seconds of the program; seconds of its bytes at the memory's rate
 };
 
+// True if nothing is sent or if the time that small messages wait is on record.
+bool knows_latency(const Explanation& explanation) {
+  const bool sends = explanation.total.bytes_sent.value_or(0) > 0;
+  return !sends || explanation.network->latency_s > 0 || explanation.network->library;
+}
+
 // The explained program and the estimator that times its variants.
 struct StepContext {
   const Program& program;
@@ -31,7 +37,7 @@ struct StepContext {
   // Returns the seconds of another program or split, or nullopt if it cannot be counted or timed.
   std::optional<double> time_variant(const Program& other, const std::optional<DimensionSplit>& split) const {
     const auto variant = explain(other, explanation.machine, program_sizes(), split, Thresholds::skipped);
-    return variant ? time_of(other, *variant) : std::nullopt;
+    return variant && (!split || knows_latency(*variant)) ? time_of(other, *variant) : std::nullopt;
   }
   // Returns the sizes of dimensions and mesh axes only, without symbols of masks and shards.
   Bindings program_sizes() const {
@@ -174,7 +180,7 @@ std::vector<SplitTime> time_paired_splits(const StepContext& context, const std:
   return out;
 }
 
-// Adds a second dimension only if it gains enough.
+// Adds a second dimension only if it gains enough, and nothing if no split is faster than one chip.
 void add_split(const StepContext& context, std::vector<NextStep>& steps) {
   if (context.explanation.split || !context.program.mesh.empty()) return;
   const std::vector<SplitTime> single = time_single_splits(context), paired = time_paired_splits(context, single);
@@ -182,6 +188,7 @@ void add_split(const StepContext& context, std::vector<NextStep>& steps) {
   SplitTime best = single.front();
   const auto pair = std::min_element(paired.begin(), paired.end(), is_faster);
   if (pair != paired.end() && pair->seconds < (1 - min_gain_fraction) * best.seconds) best = *pair;
+  if (best.seconds > (1 - min_gain_fraction) * context.seconds) return;
   std::string options = fmt::format("--split {}={}", best.split.dim, suggested_split_chips);
   for (const DimensionSplit& each : best.split.other_splits)
     options += fmt::format(" --split {}={}", each.dim, suggested_split_chips);

@@ -12,7 +12,8 @@ namespace {
 // Rates: 100 TFLOP/s bf16, 10 TFLOP/s f32, 1 TB/s, and a link of 0.1 TB/s.
 Machine make_linked_machine(double bandwidth = 1e12) {
   Machine machine = testing::make_test_machine({{DType::bf16, 1e14}, {DType::int8, 2e14}}, 1e13, bandwidth);
-  machine.links.push_back({.name = "link", .bandwidth = testing::make_number(1e11)});
+  machine.links.push_back(
+      {.name = "link", .bandwidth = testing::make_number(1e11), .latency = testing::make_number(1e-9)});
   return machine;
 }
 
@@ -96,6 +97,24 @@ TEST(NextSteps, SplitOverChipsAlongTheBestDimension) {
   ASSERT_NE(chips, nullptr);
   EXPECT_NEAR(*chips->time_s * 8, *explained(attention).explanation.total.time_lower_s, 1e-9);
   EXPECT_EQ(chips->options, "--split H=8");
+}
+
+// A split whose collectives wait longer than it saves is no step, nor one whose waiting time is not on record.
+TEST(NextSteps, SuggestNoSplitThatIsSlowerOrOfUnknownLatency) {
+  constexpr const char* product = R"(dims B = 4, D = 4096, F = 4097
+x: bf16[B, D]   w: bf16[D, F]
+y: bf16[B, F] = x * w)";
+  const auto find_split = [&](std::optional<double> latency_s) {
+    Machine machine = make_linked_machine();
+    machine.links[0].latency.reset();
+    if (latency_s) machine.links[0].latency = testing::make_number(*latency_s);
+    const Explained e = explained(product, {}, machine);
+    const auto found = suggest_next_steps(e.program, e.explanation, {});
+    return find_step(found, "8 chips, D split") != nullptr;
+  };
+  EXPECT_TRUE(find_split(1e-9));
+  EXPECT_FALSE(find_split(1e-5));
+  EXPECT_FALSE(find_split(std::nullopt));
 }
 
 // Heads and hidden width are split over the same chips; either alone leaves half of the weights on every chip.

@@ -89,8 +89,8 @@ struct Explanation {
   std::optional<Prediction> fused = {};
 };
 
-// Returns the FLOPs at the vector peak that take as long as the work, with every function at the machine's cost; in f64,
-// whose costs are not on record, with every call at the FLOP that it counts as.
+// Returns the FLOPs at the vector peak that take as long as the work, with every function at the machine's cost; in
+// f64, whose costs are not on record, with every call at the FLOP that it counts as.
 Polynomial compute_math_load(const Work& work, const Machine& machine);
 
 // Limit on the sum over statements of (number of dimensions)^2 up to which thresholds are derived. Every dimension of a

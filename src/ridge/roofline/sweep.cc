@@ -110,12 +110,16 @@ Result<FlatProgram> compile_program(const FlatSizes& sizes, const Explanation& e
                   .reasons = {}};
   for (const Prediction& p : e.ops) {
     auto flops = compile_count(sizes, p.work.flops), math = compile_count(sizes, p.math_load),
-         bytes = compile_count(sizes, p.work.bytes()), load = compile_count(sizes, p.work.link_load),
-         sent = compile_count(sizes, p.work.bytes_sent);
-    for (const auto* each : {&flops, &math, &bytes, &load, &sent})
+         bytes = compile_count(sizes, p.work.bytes()), sent = compile_count(sizes, p.work.bytes_sent);
+    for (const auto* each : {&flops, &math, &bytes, &sent})
       if (!*each) return each->error();
-    out.ops.push_back({*std::move(flops), *std::move(math), *std::move(bytes), *std::move(load), *std::move(sent),
-                       p.peak ? p.peak->rate.value : 0});
+    FlatOp op{*std::move(flops), *std::move(math), *std::move(bytes), *std::move(sent),
+              p.peak ? p.peak->rate.value : 0};
+    for (const Transfer& transfer : p.work.transfers) {
+      RIDGE_TRY(transferred, compile_count(sizes, transfer.bytes));
+      op.transfers.push_back({std::move(transferred), transfer.cost});
+    }
+    out.ops.push_back(std::move(op));
   }
   const NormalizedFlops normalized = normalize_flops(e.ops);
   auto flops = compile_count(sizes, normalized.flops), bytes = compile_count(sizes, e.total.work.bytes()),

@@ -10,24 +10,24 @@
 // because data for the device at distance d crosses d links.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ridge/base/function.h"
 #include "ridge/program/program.h"
+#include "ridge/roofline/sending/transfer_cost.h"
 
 namespace ridge {
-
-enum class Collective { reduce_scatter, all_reduce, all_to_all, all_gather, permute };
-std::string_view name(Collective collective);  // "all-gather"
 
 // One collective among n devices; nothing is sent if n = 1.
 struct Transfer {
   Collective kind;
   std::string mesh_axes;  // Mesh axes: "XY"
   std::int64_t devices = 1;
-  Polynomial bytes;  // V, bytes on each device: before a reduce-scatter, after an all-gather
+  Polynomial bytes;        // V, bytes on each device: before a reduce-scatter, after an all-gather
+  TransferCost cost = {};  // Set by `route_transfers`
 };
 
 // Calls of a function that take longer than the FLOPs that they count as: an exp, also one inside a softmax, a cosine,
@@ -63,8 +63,8 @@ struct Work {
   std::vector<TensorRead> reads = {};     // Bytes of each operand; `bytes_in` is their sum
   std::vector<Transfer> transfers = {};
   Polynomial bytes_sent = {};  // Bytes that each chip of a split or sharded program sends; 0 if nothing leaves the chip
-  // Bytes scaled so that `link_load` / `Prediction::link_rate` is the network time in s; latency counts as the bytes
-  // that the links could send meanwhile.
+  // Bytes scaled so that `link_load` / `Prediction::link_rate` is the links' time in s; latency counts as the bytes
+  // that the links could send meanwhile. Thresholds compare with it; `network_seconds` is the time.
   Polynomial link_load = {};
   std::string collective = {};  // Collective of a sharded program: "all-reduce over X"
   Polynomial bytes() const { return bytes_in + bytes_out; }
@@ -79,6 +79,9 @@ bool uses_symbol(const Work& work, const std::string& symbol);
 inline const Polynomial& get_flops_without_masks(const Work& work) {
   return work.flops_without_masks.is_zero() ? work.flops : work.flops_without_masks;
 }
+
+// Returns the seconds of all transfers of a routed statement.
+double network_seconds(const Work& work, const std::map<std::string, double>& sizes);
 
 // Returns one Work per statement, in order. For a sharded program, counts the device with the largest shards; `sizes`
 // holds the sizes of mesh axes, and missing ones count as 1.

@@ -119,6 +119,11 @@ std::string render_text(const ShardingReport& a, const TextStyle& style) {
                      format_with_prefix(words_per_chip(a, a.min_words), ""));
   out += "\nthe first: result layout, partitioned dimensions and collectives of each statement\n" +
          moves_text(a, a.best[0]);
+  for (const std::string& text : a.undivided)
+    out += fmt::format(
+        "every chip computes all of '{}': the notation has no split operands for it; `ridge explain "
+        "--split` counts one chip's part\n",
+        text);
   for (const SmallMessages& small : a.small_messages) out += describe_small_messages(small) + "\n";
   for (const Overlap& overlap : a.overlaps) out += describe_overlap(overlap) + "\n";
   return out + "\n" + a.best[0].program_text;
@@ -135,6 +140,7 @@ std::string render_json(const ShardingReport& a) {
   for (const RankedSharding& r : a.best) out["shardings"].push_back(sharding_json(a, r));
   out["small_messages"] = small_messages_json(a.small_messages);
   out["overlaps"] = overlaps_json(a.overlaps);
+  if (!a.undivided.empty()) out["undivided"] = a.undivided;
   return out.dump(2) + "\n";
 }
 
@@ -149,7 +155,7 @@ std::string render_text(const MeshSizing& o, const TextStyle& style) {
     return out + text_table(cells, {{false, true, true, true, true}}, style);
   }
   for (const SolvedInterval& s : o.intervals) {
-    if (o.intervals.size() > 1)
+    if (o.intervals.size() > 1 || s.interval.to > 0)
       out += fmt::format("{}{}: {}, {} per chip\n", &s == o.intervals.data() ? "" : "\n",
                          format_sizes(s.interval, o.open_axes), s.interval.link,
                          format_with_prefix(s.interval.rate, "B/s"));
@@ -222,12 +228,13 @@ std::string render_json(const CollectiveTime& c) {
   Json out{
       {"schema", "ridge.collective/1"}, {"collective", pattern_name(c.request.pattern)}, {"bytes", c.request.bytes}};
   out["chips"] = c.request.chips;
-  out["time_s"] = c.time_s();
+  out["time_s"] = c.time_s;
   out["sending_s"] = c.sending_s;
   out["latency_s"] = c.latency_s;
   out["library_s"] = or_null(c.library_s);
   if (c.host_issued_s) out["issued_s"] = *c.host_issued_s;
   if (c.small_messages) out["small_messages"] = small_messages_json({*c.small_messages})[0];
+  if (c.faster_mesh) out["faster_mesh"] = {{"sizes", c.faster_mesh->sizes}, {"time_s", c.faster_mesh->time_s}};
   out["latency_bound_below_bytes"] = or_null(c.latency_bound_max_bytes);
   out["overlapped_s"] = c.request.compute_s > 0 ? Json(c.overlapped_s) : Json(nullptr);
   out["chunks"] = c.chunk_count;

@@ -144,16 +144,29 @@ Json live_changes_json(const Formulas& formulas, CountTable& counts) {
   return out;
 }
 
-// Routes the transfers over the machine's links: per statement, the bytes that leave a chip and the bytes that take as
-// long at `rate`; null for a statement that sends nothing.
+Json line_json(const LinearTime& line) { return {line.wait_s, line.seconds_per_byte}; }
+
+// Routes the transfers over the machine's links: per statement, the bytes that leave a chip, the bytes that take as
+// long at `rate`, and the cost of each transfer; null for a statement that sends nothing.
 Json link_json(const Formulas& formulas, Network network, CountTable& counts) {
   std::vector<Work> work = formulas.statements;
   route_transfers(work, network);
-  Json out{{"name", network.link}, {"rate", network.used_rate()}, {"sent", Json::array()}, {"load", Json::array()}};
+  Json out{{"name", network.link},
+           {"rate", network.used_rate()},
+           {"sent", Json::array()},
+           {"load", Json::array()},
+           {"transfers", Json::array()}};
   for (const Work& each : work) {
     const bool sends = !each.bytes_sent.is_zero();
     out["sent"].push_back(sends ? Json(counts.add(each.bytes_sent)) : Json());
     out["load"].push_back(sends ? Json(counts.add(each.link_load)) : Json());
+    Json transfers = Json::array();
+    for (const Transfer& t : each.transfers) {
+      Json protocols = Json::array();
+      for (const LinearTime& protocol : t.cost.protocols) protocols.push_back(line_json(protocol));
+      transfers.push_back({counts.add(t.bytes), line_json(t.cost.links), std::move(protocols)});
+    }
+    out["transfers"].push_back(std::move(transfers));
   }
   return out;
 }
@@ -219,7 +232,12 @@ Json math_json(const Page& page, const std::vector<Work>& statements, CountTable
   return out;
 }
 
-// Returns the links of each machine that has some, or null if the program sends nothing.
+bool reaches_all(const Work& work, const Network& network) {
+  return std::all_of(work.transfers.begin(), work.transfers.end(),
+                     [&](const Transfer& transfer) { return check_reach(transfer, network).ok(); });
+}
+
+// Returns the links of each machine that has some and joins enough chips, or null if the program sends nothing.
 Json links_json(const Page& page, const PageSubject& subject, CountTable& counts) {
   const Explanation& e = subject.report.explanation;
   const auto sends = [](const Work& work) { return !work.transfers.empty(); };
@@ -230,6 +248,8 @@ Json links_json(const Page& page, const PageSubject& subject, CountTable& counts
     auto network = make_network(machine);
     if (!network || out.contains(machine.name)) continue;
     if (e.network) network->mesh = e.network->mesh;
+    if (!std::all_of(statements.begin(), statements.end(), [&](const Work& w) { return reaches_all(w, *network); }))
+      continue;
     out[machine.name] = link_json(*subject.formulas, *std::move(network), counts);
   }
   return out;

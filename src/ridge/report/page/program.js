@@ -105,7 +105,9 @@ function prepareRow(context, row, launches) {
     ...row, statements, bytes: row.bytes.map(count), sent: sending.map((s) => count(link.sent[s])), launchSeconds,
     compute: (row.sequence ? [''] : ['matrix', 'vector']).map(makeCompute).filter((roof) => roof.parts.length > 0),
     memory: makeRoof('memory', row.bytes.map((i) => [count(i), bandwidth])),
-    network: sending.length > 0 ? makeRoof('network', sending.map((s) => [count(link.load[s]), link.rate])) : null,
+    network: sending.length > 0 ? makeRoof('network', sending.map((s) => [count(link.load[s]), link.rate]), {
+      transfers: sending.flatMap((s) => link.transfers[s]).map(([bytes, links, protocols]) => ({bytes: count(bytes), links, protocols})),
+    }) : null,
     overhead: launch > 0 ? makeRoof('overhead', [[toTerms([1, [1]]), 1 / launchSeconds]], {time: launchSeconds}) : null,
     missing: [...new Set(statements.filter((s) => !s.known).map((s) => `${s.name} peak of ${machine.name}`))].join(', '),
   };
@@ -133,11 +135,17 @@ function compareRoofs(a, b, integers) {
   return Number(x.n * y.d - y.n * x.d);
 }
 
+// Returns the seconds of a transfer: those of the links, and no less than a timed library takes (transfer_cost.h).
+function timeTransfer({bytes, links, protocols}, real) {
+  const V = evaluateAsDouble(bytes, real), timeOf = ([wait, perByte]) => wait + V * perByte;
+  return protocols.length > 0 ? Math.max(timeOf(links), Math.min(...protocols.map(timeOf))) : timeOf(links);
+}
+
 // Predicts a row: the longest roof is the lower bound.
 function predictRow(context, row, {integers, real}) {
   const flops = row.statements.map((s) => evaluateRoundedUp(s.flops, integers)), moved = sumOf(row.bytes.map((b) => evaluateAsDouble(b, real)));
   const math = row.statements.map((s) => (s.rate ? Number(evaluateRoundedUp(s.load, integers)) / s.rate : 0));
-  const timeOf = (roof) => roof.time ?? sumOf(roof.members?.map((i) => math[i]) ??
+  const timeOf = (roof) => roof.time ?? roof.transfers?.reduce((sum, t) => sum + timeTransfer(t, real), 0) ?? sumOf(roof.members?.map((i) => math[i]) ??
     roof.parts.map(([terms, rate]) => evaluateAsDouble(terms, real) / rate));
   const out = {
     row, name: row.name, called: row.called, text: row.text, missing: row.missing, flops: flops.reduce((sum, f) => sum + f, 0n),

@@ -98,15 +98,14 @@ void add_memory_times(OverlapTimes& times, const Program& program, const Contrac
 }
 
 OverlapTimes estimate_overlap_times(const Program& program, const Explanation& e, const OverlapPair& pair,
-                                    const std::string& dim, const SendTimeEstimator& estimate) {
+                                    const std::string& dim) {
   OverlapTimes out{.math_s = e.ops[pair.product].time_math_s.value_or(0), .launch_s = launch_seconds(e.machine)};
   add_memory_times(out, program, std::get<Contraction>(program.statements[pair.product].op), dim, e);
   for (const Transfer& t : e.ops[pair.collective].work.transfers) {
-    Transfer counted = t;
-    counted.bytes = Polynomial(static_cast<std::int64_t>(t.bytes.evaluate_double({e.dims.begin(), e.dims.end()})));
-    const SendTime s = estimate(counted);
-    out.transfer_s += s.transfer_s;
-    out.message_latency_s += s.message_latency_s;
+    const double bytes = t.bytes.evaluate_double({e.dims.begin(), e.dims.end()});
+    const LinearTime time = t.cost.limiting_time(bytes);
+    out.transfer_s += bytes * time.seconds_per_byte;
+    out.message_latency_s += time.wait_s;
   }
   return out;
 }
@@ -157,8 +156,7 @@ std::optional<std::int64_t> min_size_for_chunks(const OverlapTimes& times, std::
   return from;
 }
 
-std::vector<Overlap> find_overlaps(const Program& program, const Explanation& explanation,
-                                   const SendTimeEstimator& estimate) {
+std::vector<Overlap> find_overlaps(const Program& program, const Explanation& explanation) {
   std::vector<Overlap> out;
   if (explanation.ops.size() != program.statements.size()) return out;
   for (const OverlapPair& pair : OverlapFinder(program, explanation).find_pairs()) {
@@ -174,17 +172,12 @@ std::vector<Overlap> find_overlaps(const Program& program, const Explanation& ex
                   .gathers_operand = pair.gathers_operand,
                   .dim = dim,
                   .size = explanation.dims.at(dim)};
-    found.times = estimate_overlap_times(program, explanation, pair, dim, estimate);
+    found.times = estimate_overlap_times(program, explanation, pair, dim);
     found.best = choose_chunks(found.times, std::min(max_chunks, found.size));
     found.min_size = min_size_for_chunks(found.times, found.size);
     out.push_back(std::move(found));
   }
   return out;
-}
-
-SendTime estimate_send_time(const Transfer& transfer, const Network& network) {
-  const auto hop_count = static_cast<double>(count_hops(transfer, network));
-  return {time_transfer(transfer, network) - hop_count * network.latency_s, hop_count * network.step_s};
 }
 
 std::string describe_overlap(const Overlap& o) {

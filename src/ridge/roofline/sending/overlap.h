@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +21,6 @@
 namespace ridge {
 
 struct Explanation;
-struct Network;
 
 struct OverlapTimes {                                   // Seconds of one device
   double math_s = 0;                                    // M
@@ -59,19 +57,9 @@ struct Overlap {
   std::optional<std::int64_t> min_size = {};  // Size of `dim` from which chunks are faster
 };
 
-struct SendTime {
-  double transfer_s = 0, message_latency_s = 0;
-};
-// Times of a transfer with a constant number of bytes.
-using SendTimeEstimator = std::function<SendTime(const Transfer&)>;
-
 // Returns each collective of a sharded program that can overlap with a product: its own, or that of a statement that
 // only moves its operand or result. Collectives with unknown times are left out.
-std::vector<Overlap> find_overlaps(const Program& program, const Explanation& explanation,
-                                   const SendTimeEstimator& estimate);
-
-// Estimates times from the links' rates and the network's time per message.
-SendTime estimate_send_time(const Transfer& transfer, const Network& network);
+std::vector<Overlap> find_overlaps(const Program& program, const Explanation& explanation);
 
 // "y after all-gather over X of g: 349.9 us in sequence, 240.1 us in 12 chunks along F; chunks are faster from F = 310"
 std::string describe_overlap(const Overlap& overlap);

@@ -7,7 +7,7 @@
 
 #include "ridge/base/string_util.h"
 #include "ridge/roofline/network.h"
-#include "ridge/roofline/sizes/level_work.h"
+#include "ridge/roofline/sending/level_work.h"
 
 namespace ridge {
 namespace {
@@ -20,12 +20,12 @@ std::int64_t count_ones_below(std::int64_t n) {
   return out;
 }
 
-// Returns the bytes that a tree sends on a level over those of a ring.
-double tree_byte_ratio(Collective kind, std::int64_t members) {
-  const auto n = static_cast<double>(members);
-  if (kind == Collective::all_reduce) return n / (n - 1);
-  if (kind == Collective::all_to_all) return static_cast<double>(count_ones_below(members)) / (n - 1);
-  return 1;
+// Returns the seconds for V = 1 byte that a tree takes on a level on which a ring takes `ring_seconds`.
+double tree_seconds_per_byte(Collective kind, const LevelWork& level, double ring_seconds) {
+  if (kind == Collective::all_reduce) return 2 / (static_cast<double>(level.min_devices) * level.rate);
+  if (kind != Collective::all_to_all) return ring_seconds;
+  return ring_seconds * static_cast<double>(count_ones_below(level.group_size)) /
+         static_cast<double>(level.group_size - 1);
 }
 
 // Returns the costs for V = 1 byte.
@@ -39,7 +39,7 @@ SmallMessages make_costs(const Transfer& transfer, const Network& network) {
     if (level.group_size < 2) continue;
     const double seconds = level.bytes_sent.as_constant()->to_double() / level.rate;
     ring = std::max(ring, seconds);
-    tree = std::max(tree, seconds * tree_byte_ratio(transfer.kind, level.group_size));
+    tree = std::max(tree, tree_seconds_per_byte(transfer.kind, level, seconds));
     out.ring.steps += passes * (level.group_size - 1);
     out.tree.steps += passes * count_doublings(level.group_size);
   }
@@ -59,7 +59,7 @@ double find_crossing_bytes(const SmallMessages& s) {
 
 void add_small_messages(std::vector<SmallMessages>& out, const Transfer& transfer, const Network& network) {
   const bool switched_or_direct = network.topology == Topology::switched || network.topology == Topology::direct;
-  const bool levels = group_sizes(transfer, network).size() > 1;
+  const bool levels = group_devices(transfer, network).size() > 1;
   if (!switched_or_direct || network.step_s == 0 || transfer.devices < 2 || transfer.kind == Collective::permute)
     return;
   if (levels && transfer.kind == Collective::all_to_all) return;

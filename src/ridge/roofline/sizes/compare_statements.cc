@@ -49,7 +49,7 @@ double sum_lower_bounds(const StatementSet& statements, const Bindings& dims) {
   double out = 0;
   for (const Prediction* p : statements) {
     const double math = p->peak ? p->math_load.evaluate_double(sizes) / p->peak->rate.value : 0;
-    const double network = p->link_rate ? p->work.link_load.evaluate_double(sizes) / *p->link_rate : 0;
+    const double network = network_seconds(p->work, sizes);
     out += std::max({math, p->work.bytes().evaluate_double(sizes) / *p->bandwidth, network, p->launch_s});
   }
   return out;

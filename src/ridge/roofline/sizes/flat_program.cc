@@ -230,12 +230,18 @@ SweepPoint evaluate_point(const FlatProgram& program, std::int64_t* sizes) {
   };
   for (const FlatOp& op : program.ops) {
     const auto f = op.flops.scaled_value(sizes), m = op.math_load.scaled_value(sizes), b = op.bytes.scaled_value(sizes),
-               l = op.link_load.scaled_value(sizes), s = op.bytes_sent.scaled_value(sizes);
-    if (!f || !b || !l || !s) return point;
+               s = op.bytes_sent.scaled_value(sizes);
+    if (!f || !m || !b || !s) return point;
+    double network_s = 0;
+    for (const FlatTransfer& transfer : op.transfers) {
+      const auto sent = transfer.bytes.scaled_value(sizes);
+      if (!sent) return point;
+      network_s += transfer.cost.seconds(count(*sent, transfer.bytes));
+    }
     if (__builtin_add_overflow(flops, *f / op.flops.denominator(), &flops)) return point;
     if (static_cast<double>(flops) >= max_count) return point;
     times.add_operation(op.peak > 0 ? count(*m, op.math_load) / op.peak : 0, count(*b, op.bytes) / program.bandwidth,
-                        count(*l, op.link_load) / program.link_rate, program.launch_s);
+                        network_s, program.launch_s);
     point.bytes_sent += count(*s, op.bytes_sent);
   }
   point.flops = flops;

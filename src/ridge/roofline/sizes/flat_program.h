@@ -45,9 +45,15 @@ class FlatCount {
   std::int64_t denominator_ = 1;
 };
 
+struct FlatTransfer {
+  FlatCount bytes;  // V
+  TransferCost cost;
+};
+
 struct FlatOp {
-  FlatCount flops, math_load, bytes, link_load, bytes_sent;
+  FlatCount flops, math_load, bytes, bytes_sent;
   double peak = 0;  // 0 if the machine has none
+  std::vector<FlatTransfer> transfers = {};
 };
 
 // Counts of the whole program. They decide exactly if two times are too close for doubles.
