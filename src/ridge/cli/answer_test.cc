@@ -61,11 +61,11 @@ TEST_F(CliTest, ExplainsALayerOnOneScreen) {
   for (const std::string& line : lines) EXPECT_TRUE(line.size() <= 120 || holds(line, "datasheet")) << line;
 }
 
-TEST_F(CliTest, FourStatementsFitIntoFortyLines) {
+TEST_F(CliTest, FourStatementsFitIntoFortyOneLines) {
   for (const char* program : {"mlp.ridge", "softmax.ridge", "geglu.ridge"}) {
     const ProcessResult outcome =
         ridge({"explain", std::string(RIDGE_SOURCE_DIR) + "/examples/" + program, "--on", "h200"});
-    EXPECT_LE(lines_of(outcome.out).size(), 40u) << outcome.out;
+    EXPECT_LE(lines_of(outcome.out).size(), 41u) << outcome.out;
   }
 }
 

@@ -137,6 +137,10 @@ static std::optional<Polynomial> triangle_closed_form(const IndexMask& mask, con
   return (n * n + n * (offset->is_zero() ? 1 : -1)) * Rational(1, 2);
 }
 
+std::optional<std::int64_t> count_unmasked(const IndexMask& mask, const Bindings& dims, std::int64_t& work_left) {
+  return mask.region ? count_region(*mask.region, dims, work_left) : count_unmasked(mask, dims);
+}
+
 std::optional<Polynomial> mask_closed_form(const IndexMask& mask, const Program& program, const Bindings& given) {
   if (mask.window || mask.routing || mask.gathered || !mask.row_lengths.empty()) return std::nullopt;
   if (!mask.region && !mask.columns.empty()) return triangle_closed_form(mask, program, given);

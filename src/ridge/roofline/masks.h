@@ -93,6 +93,8 @@ std::vector<std::string> dependency_dims(const IndexMask& mask);
 
 // Returns the number of unmasked pairs, or nullopt if a dimension has no value or the count exceeds 2^63.
 std::optional<std::int64_t> count_unmasked(const IndexMask& mask, const Bindings& dims);
+// Counts a region within a limit of work (count_region), all others as above.
+std::optional<std::int64_t> count_unmasked(const IndexMask& mask, const Bindings& dims, std::int64_t& work_left);
 // Returns the number of unmasked pairs as a formula if the program's sizes allow it (and `given` does not change them):
 // S*S/2 + S/2 for a triangle if one dimension is set to the other, T for keys that some query sees at any size.
 std::optional<Polynomial> mask_closed_form(const IndexMask& mask, const Program& program, const Bindings& given);

@@ -14,7 +14,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_work = 400'000;  // Limit of the sums that are evaluated, some milliseconds
+constexpr std::int64_t max_work = 100'000;  // Limit of the sums that are evaluated, some milliseconds
 constexpr std::int64_t max_extent = std::int64_t{1} << 40, max_devices = 1 << 12;
 
 __int128 count_tuples(const Box& box, std::size_t begin, std::size_t end) {
@@ -57,8 +57,12 @@ std::optional<__int128> count_line(const Coefficients& factors, const Box& box, 
 
 class RegionCounter {
  public:
-  RegionCounter(const NumericFormula& formula, std::size_t kept, std::size_t variables)
-      : formula_(formula), kept_(kept), variables_(variables), memorizes_(formula.has_quotients()) {}
+  RegionCounter(const NumericFormula& formula, std::size_t kept, std::size_t variables, std::int64_t& work_left)
+      : formula_(formula),
+        kept_(kept),
+        variables_(variables),
+        memorizes_(formula.has_quotients()),
+        work_left_(work_left) {}
 
   // Counts all tuples in a box, or those of the kept variables that have some value of the others.
   std::optional<__int128> count_box(const Box& box) {
@@ -79,8 +83,8 @@ class RegionCounter {
 
   // Returns false once too much work has been done.
   bool take_step() {
-    work_ += formula_.count_sums();
-    return work_ <= max_work;
+    work_left_ -= formula_.count_sums();
+    return work_left_ >= 0;
   }
 
   struct Split {
@@ -94,7 +98,7 @@ class RegionCounter {
   const NumericFormula& formula_;
   std::size_t kept_, variables_;
   bool memorizes_;
-  std::int64_t work_ = 0;
+  std::int64_t& work_left_;
   std::map<std::vector<std::int64_t>, __int128> known_;
 };
 
@@ -378,7 +382,7 @@ bool RegionCounter::is_full(const Box& box) {
   for (const std::int64_t index : {box[other].low, box[other].high}) {
     Box fixed = box;
     fixed[other] = {index, index};
-    RegionCounter at_index(formula_, kept_, variables_);
+    RegionCounter at_index(formula_, kept_, variables_, work_left_);
     at_index.kept_ = variables_;
     if (const auto found = at_index.count_all(fixed); found && *found == count_tuples(box, 0, kept_)) return true;
   }
@@ -386,7 +390,7 @@ bool RegionCounter::is_full(const Box& box) {
     if (box[v].low < box[other].low || box[v].high > box[other].high) continue;
     NumericFormula same = formula_;
     same.for_each_sum([&](NumericSum& sum) { replace_variable(sum, other, v); });
-    RegionCounter diagonal(same, kept_, kept_);
+    RegionCounter diagonal(same, kept_, kept_, work_left_);
     if (const auto found = diagonal.count_all(box); found && *found == count_tuples(box, 0, kept_)) return true;
   }
   return false;
@@ -454,7 +458,8 @@ struct DeviceCounts {
   __int128 largest = 0, sum = 0;
 };
 
-std::optional<DeviceCounts> count_on_devices(const CountedRegion& counted, const Bindings& sizes) {
+std::optional<DeviceCounts> count_on_devices(const CountedRegion& counted, const Bindings& sizes,
+                                             std::int64_t& work_left) {
   const auto region = make_numeric(counted, sizes);
   if (!region) return std::nullopt;
   const std::map<char, std::int64_t> devices = list_devices(counted, sizes);
@@ -472,7 +477,7 @@ std::optional<DeviceCounts> count_on_devices(const CountedRegion& counted, const
     }
     const auto box = find_device_box(*region, counted, devices, position);
     if (!box) continue;
-    const auto count = RegionCounter(region->formula, region->kept, region->dims.size()).count_box(*box);
+    const auto count = RegionCounter(region->formula, region->kept, region->dims.size(), work_left).count_box(*box);
     if (!count) return std::nullopt;
     out.largest = std::max(out.largest, *count);
     out.sum += *count;
@@ -487,12 +492,18 @@ std::optional<std::int64_t> to_int64(__int128 count) {
 }  // namespace
 
 std::optional<std::int64_t> count_region(const CountedRegion& region, const Bindings& sizes) {
-  const auto counts = count_on_devices(region, sizes);
+  std::int64_t work_left = max_work;
+  return count_region(region, sizes, work_left);
+}
+
+std::optional<std::int64_t> count_region(const CountedRegion& region, const Bindings& sizes, std::int64_t& work_left) {
+  const auto counts = count_on_devices(region, sizes, work_left);
   return counts ? to_int64(counts->largest) : std::nullopt;
 }
 
 std::optional<std::int64_t> count_on_all_devices(const CountedRegion& region, const Bindings& sizes) {
-  const auto counts = count_on_devices(region, sizes);
+  std::int64_t work_left = max_work;
+  const auto counts = count_on_devices(region, sizes, work_left);
   return counts ? to_int64(counts->sum) : std::nullopt;
 }
 

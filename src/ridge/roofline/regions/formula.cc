@@ -60,12 +60,16 @@ struct SignedTerm {
   std::string text;
 };
 
+std::string parenthesize_sum(const std::string& text) {
+  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+}
+
 std::vector<SignedTerm> list_terms(const IndexSum& sum) {
   std::vector<SignedTerm> out;
   for (const auto& [v, c] : sum.indices) out.push_back({c, fmt::format("index({})", v)});
   for (const auto& [v, c] : sum.sequences) out.push_back({c, fmt::format("sequence({})", v)});
   for (const auto& q : sum.quotients)
-    out.push_back({q.coefficient, fmt::format("floor(({})/{})", q.dividend->to_string(), q.divisor)});
+    out.push_back({q.coefficient, fmt::format("floor({}/{})", parenthesize_sum(q.dividend->to_string()), q.divisor)});
   for (const auto& [monomial, c] : sum.rest.terms())
     out.push_back({c, Polynomial::make_term(1,
                                             [&] {
@@ -230,7 +234,9 @@ Formula Formula::join(Kind kind, const Formula& a, const Formula& b) {
   for (const Formula& added : terms_of(kind, b)) {
     Formula part = added;
     for (std::size_t i = 0; i < parts.size();) {
-      if (merge_opposites(other, part, parts[i]) || contains(terms_of(other, part), parts[i])) {
+      if (parts[i] == part) {
+        parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
+      } else if (merge_opposites(other, part, parts[i]) || contains(terms_of(other, part), parts[i])) {
         if (contains(terms_of(other, part), parts[i])) part = parts[i];  // A or (A and B) is A
         parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
         i = 0;

@@ -50,6 +50,8 @@ struct CountedRegion {
 // Returns the number of tuples, on the device with the most if the region is split. nullopt: a size is missing or above
 // 2^40, or the region is too irregular to be counted in a few thousand steps.
 std::optional<std::int64_t> count_region(const CountedRegion& region, const Bindings& sizes);
+// Returns nullopt also once `work_left`, the number of sums that may be evaluated, is used up.
+std::optional<std::int64_t> count_region(const CountedRegion& region, const Bindings& sizes, std::int64_t& work_left);
 // Returns the number of tuples on all devices together.
 std::optional<std::int64_t> count_on_all_devices(const CountedRegion& region, const Bindings& sizes);
 

@@ -180,7 +180,7 @@ TEST(Formula, simplifies) {
   EXPECT_EQ((!a).text(), "index(S) + 1 <= index(T)");
   EXPECT_EQ(Formula::at_least_zero(index_sum({{"T", 2}}, -3)).text(), "2 <= index(T)");
   EXPECT_EQ(round_down(round_down(index_sum({{"T", Rational(1, 2)}})).times(Rational(1, 3))).to_string(),
-            "floor((index(T))/6)");
+            "floor(index(T)/6)");
 }
 
 }  // namespace

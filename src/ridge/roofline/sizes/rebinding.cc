@@ -7,8 +7,8 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_extent = std::int64_t{1} << 30;  // Larger sizes may exceed what regions are counted for
-constexpr int max_searches = 64;  // Limit of the searches for thresholds, some milliseconds each
+constexpr std::int64_t max_region_work = 10'000;  // Limit of the sums that all searches evaluate, some milliseconds
+constexpr int max_searches = 64;                  // Limit of the searches for thresholds, some milliseconds each
 
 bool is_shard_symbol(const std::string& name) { return name.starts_with("ceil("); }
 
@@ -23,10 +23,28 @@ std::int64_t shard_size(const std::string& name, const Bindings& dims) {
   return size == dims.end() ? 1 : (size->second + parts - 1) / parts;
 }
 
+// Counts of regions at the sizes that searches have visited.
+class RegionCounts {
+ public:
+  std::optional<std::int64_t> count(const IndexMask& mask, const Bindings& dims) {
+    std::vector<std::int64_t> sizes;
+    for (const std::string& dim : dependency_dims(mask))
+      if (const auto size = dims.find(dim); size != dims.end()) sizes.push_back(size->second);
+    const auto key = std::pair(mask.symbol, sizes);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    return known_[key] = count_unmasked(mask, dims, work_left_);
+  }
+  bool is_exhausted() const { return work_left_ < 0; }
+
+ private:
+  std::map<std::pair<std::string, std::vector<std::int64_t>>, std::optional<std::int64_t>> known_;
+  std::int64_t work_left_ = max_region_work;
+};
+
 Rebinding make_rebinding(const Program& program, const Program& device_program, const Bindings& given,
                          const Explanation& e, const std::shared_ptr<int>& searches_left) {
-  return [&program, &device_program, given, &e, searches_left](const std::string& dim,
-                                                               std::int64_t value) -> std::optional<Bindings> {
+  return [&program, &device_program, given, &e, searches_left, regions = std::make_shared<RegionCounts>()](
+             const std::string& dim, std::int64_t value) -> std::optional<Bindings> {
     Bindings requested = given;
     requested[dim] = value;
     auto dims = program.bind_sizes(requested);
@@ -37,8 +55,8 @@ Rebinding make_rebinding(const Program& program, const Program& device_program, 
     for (const auto& [name, shard] : largest_shards(device_program, *dims)) (*dims)[name] = shard;
     for (const MaskCount& each : e.masks) {
       if (each.unmasked != Polynomial::make_symbol(each.mask.symbol)) continue;
-      const auto count = count_unmasked(each.mask, *dims);
-      if (!count && each.mask.region && value <= max_extent) *searches_left = -1;  // Irregular: no search can answer
+      const auto count = each.mask.region ? regions->count(each.mask, *dims) : count_unmasked(each.mask, *dims);
+      if (!count && regions->is_exhausted()) *searches_left = -1;  // No search can answer
       if (!count) return std::nullopt;
       (*dims)[each.mask.symbol] = *count;
     }
