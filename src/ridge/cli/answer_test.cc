@@ -188,8 +188,11 @@ TEST_F(CliTest, ANamedLinkKeepsItsTopologyAtAnotherRate) {
     const std::size_t at = out.find("network: ");
     return at == std::string::npos ? out : out.substr(at, out.find('\n', at) - at);
   };
-  EXPECT_EQ(network("nvlink=1e9"), "network: 18 x nvlink: directly through a switch, 18.00 GB/s one way");
-  EXPECT_EQ(network("1e9"), "network: link: one ring, one way, 1.000 GB/s one way");
+  EXPECT_EQ(network("nvlink=1e9"),
+            "network: 18 x nvlink: directly through a switch, 18.00 GB/s one way; the latency of a collective is not "
+            "on record");
+  EXPECT_EQ(network("1e9"),
+            "network: link: one ring, one way, 1.000 GB/s one way; the latency of a collective is not on record");
   expect_rejected({"explain", program, "--on", "h100", "--split", "F=8", "--link", "nvlink=fast"}, 2,
                   "ridge: expected a rate in B/s, one way, or a link of h100 after --link, found 'nvlink=fast'\n"
                   "  hint: it has nvlink, scaleout, pcie\n");

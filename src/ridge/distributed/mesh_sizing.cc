@@ -202,7 +202,7 @@ Result<MeshSizing> solve_mesh_sizes(const Program& program, const Machine& machi
                        "--chips 8 searches for the best sharding of an unsharded program");
   if (out.open_axes.empty())
     return usage_error("every mesh axis has a size already", "`ridge explain` reports the work of each device");
-  out.network = describe_network(network);
+  out.network = describe_links(network);
   RIDGE_TRY_STATUS(chips == 0 ? solve_intervals(out, program, machine, network, sizes)
                               : search_mesh_sizes(out, program, machine, network, given, chips));
   return out;

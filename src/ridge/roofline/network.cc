@@ -179,7 +179,7 @@ void route_transfers(std::vector<Work>& work, Network& network) {
   }
 }
 
-std::string describe_network(const Network& network) {
+std::string describe_links(const Network& network) {
   const std::string rate = format_with_prefix(network.used_rate(), "B/s") + " one way";
   const std::string links =
       network.links_used > 1 ? fmt::format("{} x {}", network.links_used, network.link) : network.link;
@@ -189,11 +189,17 @@ std::string describe_network(const Network& network) {
   if (network.topology == Topology::direct) how = "directly to each chip";
   std::string out = fmt::format("{}: {}, {}", links, how, rate);
   if (network.latency_s > 0) out += fmt::format(", {} per hop", format_with_prefix(network.latency_s, "s"));
+  return out;
+}
+
+std::string describe_network(const Network& network) {
+  std::string out = describe_links(network);
   for (const NetworkLevel& level : network.outer_levels)
     if (level.link == network.slowest_level)
       out += fmt::format("; beyond {} chips: {}, {} per chip", network.first_link_chips, level.link,
                          format_with_prefix(level.rate, "B/s"));
   if (network.library) out += "; no less than a timed library takes";
+  if (network.latency_s == 0 && !network.library) out += "; the latency of a collective is not on record";
   return out;
 }
 

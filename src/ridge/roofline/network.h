@@ -78,6 +78,8 @@ double time_transfer(const Transfer& transfer, const Network& network);
 void route_transfers(std::vector<Work>& work, Network& network);
 
 // "18 x nvlink: directly through a switch, 450.0 GB/s one way"
+std::string describe_links(const Network& network);
+// Returns the same with the further levels that limit some transfer, and what is known of a collective's latency.
 std::string describe_network(const Network& network);
 
 // Transfer between two devices over some hops: one link along each axis of a ring, all links to a switch, or the

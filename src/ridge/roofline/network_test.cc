@@ -190,7 +190,8 @@ TEST(Network, more_chips_than_the_first_link_joins_use_the_next_link) {
   const Network network = *explain(parse(gather).value(), machine, sizes)->network;
   EXPECT_EQ(network.slowest_level, "scaleout");
   EXPECT_EQ(describe_network(network),
-            "18 x ici: directly through a switch, 450.0 GB/s one way; beyond 8 chips: scaleout, 50.00 GB/s per chip");
+            "18 x ici: directly through a switch, 450.0 GB/s one way; beyond 8 chips: scaleout, 50.00 GB/s per chip; "
+            "the latency of a collective is not on record");
   // Along X, consecutive chips have a stride of eight, one per node; along Y they are in one node.
   const std::string two = "mesh X = 8, Y = 8\nx: bf16[N, D_Y]\ny: bf16[N, D] = x";
   EXPECT_NEAR(seconds(two, machine, {{"N", 1000}, {"D", 6400}}), 7 / 8.0 * 12.8e6 / 450e9, 1e-12);
@@ -215,10 +216,11 @@ TEST(Network, describes_its_assumptions) {
     return ridge::describe_network(*explain(parse(text).value(), machine, eight)->network);
   };
   EXPECT_EQ(said(gather, make_linked_machine(Topology::switched, 18)),
-            "18 x ici: directly through a switch, 18.00 GB/s one way");
+            "18 x ici: directly through a switch, 18.00 GB/s one way; the latency of a collective is not on record");
   EXPECT_EQ(said(gather, make_linked_machine(Topology::ring, 4, 1e-6)),
             "2 x ici: a ring along each mesh axis, both ways, 2.000 GB/s one way, 1.000 us per hop");
-  EXPECT_EQ(said(gather, make_linked_machine({}, 4)), "ici: one ring, one way, 1.000 GB/s one way");
+  EXPECT_EQ(said(gather, make_linked_machine({}, 4)),
+            "ici: one ring, one way, 1.000 GB/s one way; the latency of a collective is not on record");
 }
 
 }  // namespace

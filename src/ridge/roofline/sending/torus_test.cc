@@ -141,7 +141,8 @@ std::vector<int> simulate_exchange(const Grid& grid) {
           walk(true, distance, 1);
         } else {
           const int line_steps = std::abs(to / stride % n - start / stride % n);
-          walk(is_up, !is_ring ? line_steps : is_up ? distance : n - distance, 2);
+          const int ring_steps = is_up ? distance : n - distance;
+          walk(is_up, is_ring ? ring_steps : line_steps, 2);
         }
       }
       EXPECT_EQ(at, to);
@@ -214,7 +215,7 @@ RandomTorus make_random_torus(std::mt19937_64& random) {
   int chips = 1;
   std::string letters;
   for (std::size_t i = 0; i < axes; ++i) {
-    const int limit = axes == 1 ? 40 : axes == 2 ? 9 : 5;
+    const int limit = std::vector<int>{40, 9, 5}[axes - 1];
     sizes.push_back(2 + static_cast<int>(random() % (limit - 1)));
     chips *= sizes.back();
     letters += static_cast<char>('X' + i);
