@@ -111,7 +111,7 @@ const tests = {
     assert.ok(summary.includes(`Compute time exceeds memory time for B ≥ ${from.value}.`), summary);
     assert.ok(cards.includes(`Compute-bound forB ≥ ${from.value}`), cards);
     assert.ok(cards.includes(`Largest${said.summary.largest[0].name}, ${(100 * said.summary.largest[0].share).toFixed(1)} %`), cards);
-    assert.ok(cards.includes('Fits358.4 MB of 141.0 GB'), cards);
+    assert.ok(cards.includes('Fits358.4 MB of 150.8 GB'), cards);
   },
 
   async 'tables and cards agree with the command line for masks, shards and links at several sizes and machines'() {

@@ -9,6 +9,7 @@
 #include "ridge/base/string_util.h"
 #include "ridge/program/bindings.h"
 #include "ridge/program/routine.h"
+#include "ridge/program/tensor_uses.h"
 #include "ridge/roofline/work.h"
 
 namespace ridge {
@@ -108,11 +109,21 @@ class MetapipeMapper {
     return Done{};
   }
 
+  // Returns the bytes of a statement's tensors, also of those that a mask reads in part.
+  Polynomial whole_bytes_of(const Statement& statement) const {
+    Polynomial out = stored_bytes(program_, program_.tensors[statement.result()]);
+    for (const int t : distinct_operands(statement)) out += stored_bytes(program_, program_.tensors[t]);
+    return out;
+  }
+
   // Counts operations and bytes of each statement. Masked elements count, since tiles are computed in full.
   Status count_statement_work(const Bindings& dims) {
-    for (const Work& work : count_work(program_)) {
-      RIDGE_TRY(flops, get_flops_without_masks(work).evaluate(dims));
-      RIDGE_TRY(bytes, work.bytes().evaluate(dims));
+    const std::vector<Work> all = count_work(program_);
+    for (std::size_t s = 0; s < all.size(); ++s) {
+      RIDGE_TRY(flops, get_flops_without_masks(all[s]).evaluate(dims));
+      Polynomial moved = all[s].bytes();
+      if (!moved.has_all_values(dims)) moved = whole_bytes_of(program_.statements[s]);
+      RIDGE_TRY(bytes, moved.evaluate(dims));
       flops_.push_back(static_cast<double>(flops));
       op_bytes_.push_back(static_cast<double>(bytes));
     }

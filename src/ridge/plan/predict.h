@@ -58,9 +58,9 @@ struct PlannedProgram {
   std::vector<GroupPrediction> kernels;  // one for each of FusionPlan::groups
   std::vector<int> results;              // result tensor of each statement
   Interval predicted_s;                  // sum over the kernels
+  std::string remark;                    // caveat about the machine's parameters, or empty
   bool has_model = true;                 // false if a kernel has none
   Prediction bound = {};                 // bound of these kernels, one after another
-  std::string remark;                    // caveat about the machine's parameters, or empty
 };
 
 // Returns the prediction. `explanation` must belong to `program`. Errors: a machine that is neither a Hopper nor this
