@@ -111,6 +111,7 @@ set_tests_properties(page PROPERTIES SKIP_RETURN_CODE 77 LABELS browser)
 
 include(${CMAKE_CURRENT_LIST_DIR}/fuzz/fuzz.cmake)
 include(${CMAKE_SOURCE_DIR}/tests/sanitized.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/device_failures/device_failures.cmake)
 
 # The tutorial of the tile language.
 include(${CMAKE_SOURCE_DIR}/docs/tutorial/tutorial.cmake)

@@ -53,11 +53,13 @@ class SingleRankCommunicator final : public transport::Communicator {
  public:
   SingleRankCommunicator() : Communicator(0, 1) {}
   std::string_view transport_name() const override { return "none"; }
-  Status exchange_messages(std::span<const transport::SendRequest>,
+  void abort_all(const Error&) noexcept override {}
+
+ private:
+  Status transfer_messages(std::span<const transport::SendRequest>,
                            std::span<const transport::ReceiveRequest>) override {
     return Done{};
   }
-  void abort_all(const Error&) noexcept override {}
 };
 
 // Communicators of the ranks, which are connected once for all cases.

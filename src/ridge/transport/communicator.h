@@ -39,8 +39,13 @@ class Communicator {
 
   // Sends and receives concurrently. Messages between two ranks arrive in the order of both lists; a rank never sends
   // to itself. Returns when all messages have arrived and the sent memory may be overwritten. Errors: a rank ended, a
-  // timeout, a message of unexpected length. After an error only `abort_all` may be called.
-  virtual Status exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) = 0;
+  // timeout, a message of unexpected length. After an error nothing is sent any more: every call returns the first one.
+  Status exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) {
+    if (failure_) return *failure_;
+    Status done = transfer_messages(sent, received);
+    if (!done) failure_ = done.error();
+    return done;
+  }
 
   // Ends all other ranks. The first caller's error is reported, with its rank. After an error that all ranks agreed on
   // (`agree_on_status`) every rank ends by itself.
@@ -65,9 +70,11 @@ class Communicator {
   }
 
  private:
+  virtual Status transfer_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) = 0;
+
   int rank_, size_;
   std::int64_t bytes_sent_ = 0;
-  std::optional<Error> agreed_ = {};
+  std::optional<Error> agreed_ = {}, failure_ = {};
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_bytes_ = 0;
 };
@@ -80,16 +87,17 @@ class SubsetCommunicator final : public Communicator {
   int local_size() const override { return parent_.local_size() < size() ? parent_.local_size() : size(); }
   int local_rank() const override { return parent_.local_rank(); }
   std::string_view transport_name() const override { return parent_.transport_name(); }
-  Status exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override {
-    count_sent_bytes(sent);
-    return parent_.exchange_messages(sent, received);
-  }
   void abort_all(const Error& why) noexcept override {
     if (is_agreed_error(why)) parent_.record_agreed_error(why);
     parent_.abort_all(why);
   }
 
  private:
+  Status transfer_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override {
+    count_sent_bytes(sent);
+    return parent_.exchange_messages(sent, received);
+  }
+
   Communicator& parent_;
 };
 

@@ -100,14 +100,6 @@ class MpiCommunicator final : public Communicator {
   int local_rank() const override { return launcher_.local_rank; }
   std::string_view transport_name() const override { return "Open MPI"; }
 
-  Status exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override {
-    std::vector<PendingMessage> messages;
-    for (const ReceiveRequest& one : received) RIDGE_TRY_STATUS(post_receive(one, messages));
-    for (const SendRequest& one : sent) RIDGE_TRY_STATUS(post_send(one, messages));
-    count_sent_bytes(sent);
-    return wait_for_all(std::move(messages));
-  }
-
   // Calls MPI_Abort, which ends every rank, unless all ranks agreed on the error and so end by themselves.
   void abort_all(const Error& why) noexcept override {
     if (is_agreed_error(why)) return;
@@ -124,6 +116,14 @@ class MpiCommunicator final : public Communicator {
     bool is_receive = false;
     int length = 0;
   };
+
+  Status transfer_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override {
+    std::vector<PendingMessage> messages;
+    for (const ReceiveRequest& one : received) RIDGE_TRY_STATUS(post_receive(one, messages));
+    for (const SendRequest& one : sent) RIDGE_TRY_STATUS(post_send(one, messages));
+    count_sent_bytes(sent);
+    return wait_for_all(std::move(messages));
+  }
 
   // Calls use(begin, count) for each part of a message, at most `max_message_bytes` long.
   template <class Use> static Status for_each_part(std::size_t size, const Use& use) {

@@ -265,7 +265,7 @@ class ExchangeState {
 
 }  // namespace
 
-Status SharedMemoryCommunicator::exchange_messages(std::span<const SendRequest> sent,
+Status SharedMemoryCommunicator::transfer_messages(std::span<const SendRequest> sent,
                                                    std::span<const ReceiveRequest> received) {
   ExchangeState exchange(segment_, rank());
   for (const SendRequest& one : sent) {

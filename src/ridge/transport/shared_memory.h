@@ -61,10 +61,11 @@ class SharedMemoryCommunicator final : public Communicator {
       : Communicator(rank, segment.ranks()), segment_(segment), timeout_s_(timeout_s) {}
 
   std::string_view transport_name() const override { return "shared memory"; }
-  Status exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override;
   void abort_all(const Error& why) noexcept override { segment_.end_run(is_agreed_error(why) ? -1 : rank(), why); }
 
  private:
+  Status transfer_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override;
+
   const SharedSegment& segment_;
   double timeout_s_;
 };

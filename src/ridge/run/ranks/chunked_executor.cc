@@ -56,11 +56,10 @@ Result<ChunkedExecutor::ExecutorQueues> ChunkedExecutor::ExecutorQueues::make() 
 
 namespace {
 
-Status check_single_kernel(const ChunkRequest& request, const ChunkPrediction& prediction) {
+bool has_single_kernel(const ChunkRequest& request, const ChunkPrediction& prediction) {
   const auto& compute = std::get<ComputeStep>(request.schedule.steps[request.pair.compute_step]);
-  RIDGE_TRY(planned, request.make_plan(compute.program));
-  if (plan_single_kernel(request, planned, prediction.chunks)) return Done{};
-  return input_error("no kernel can process all chunks of this product");
+  const auto planned = request.make_plan(compute.program);
+  return planned && plan_single_kernel(request, *planned, prediction.chunks);
 }
 
 }  // namespace
@@ -84,9 +83,11 @@ Result<ChunkedExecutor::ExecutorChoice> ChunkedExecutor::make(const ChunkedPair&
   RIDGE_TRY_STATUS(transport::broadcast(context.comm, std::as_writable_bytes(std::span(&*prediction, 1))));
   if (prediction->chunks == 0) return ExecutorChoice{*prediction, nullptr};
   // Shards may differ by a row or column: a single kernel is used only if every rank has one.
-  if (prediction->single_kernel)
-    prediction->single_kernel =
-        static_cast<bool>(transport::agree_on_status(context.comm, check_single_kernel(request, *prediction)));
+  if (prediction->single_kernel) {
+    std::int64_t lacks_kernel = has_single_kernel(request, *prediction) ? 0 : 1;
+    RIDGE_TRY_STATUS(transport::all_reduce_max(context.comm, lacks_kernel));
+    prediction->single_kernel = lacks_kernel == 0;
+  }
   const Maker maker = prediction->single_kernel ? make_single_kernel : make_launch_per_chunk;
   std::unique_ptr<ChunkedExecutor> out = maker(pair, context, *prediction, std::move(queues));
   RIDGE_TRY_STATUS(out->share_memory());

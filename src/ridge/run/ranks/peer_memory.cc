@@ -112,8 +112,10 @@ Status PeerMemory::queue_link_work(const device::Queue& queue, std::size_t kind,
 Status PeerMemory::measure_links() {
   RIDGE_TRY(queue, device::Queue::create());
   auto to = device::DeviceBuffer::allocate(timed_bytes), from = device::DeviceBuffer::allocate(timed_bytes);
+  Status allocated = Done{};
   for (const auto* memory : {&to, &from})
-    RIDGE_TRY_STATUS(transport::agree_on_status(*comm_, *memory ? Status(Done{}) : memory->error()));
+    if (!*memory) allocated = memory->error();
+  RIDGE_TRY_STATUS(transport::agree_on_status(*comm_, allocated));
   RIDGE_TRY(all, open_on_all_ranks(*to));
   const std::size_t mapped_before = mapped_.size() - static_cast<std::size_t>(size() - 1);
   std::byte* const peer_data = all[(rank() + 1) % size()];
