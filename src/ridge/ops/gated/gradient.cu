@@ -69,28 +69,6 @@ __device__ void write_columns(std::uint16_t* to, const std::uint16_t (&from)[vec
   }
 }
 
-// Adds the sums of the block's warps and stores them in the block's row of `p.sums`.
-__device__ __forceinline__ void store_block_sums(const GradientArgs& p, const float (&sum_u)[vector_elements],
-                                                 const float (&sum_g)[vector_elements]) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  __shared__ float shared[warps][2][block_columns + 32];
-#pragma unroll
-  for (int i = 0; i < vector_elements; ++i) {
-    shared[warp][0][lane * (vector_elements + 1) + i] = sum_u[i];
-    shared[warp][1][lane * (vector_elements + 1) + i] = sum_g[i];
-  }
-  __syncthreads();
-  for (int e = threadIdx.x; e < 2 * block_columns; e += warps * 32) {
-    const int half = e / block_columns, c = e % block_columns;
-    const std::int64_t at = blockIdx.x * static_cast<std::int64_t>(block_columns) + c;
-    if (at >= p.n) continue;
-    float sum = 0;
-    for (int w = 0; w < warps; ++w)
-      sum += shared[w][half][c / vector_elements * (vector_elements + 1) + c % vector_elements];
-    p.sums[blockIdx.y * 2 * p.n + half * p.n + at] = sum;
-  }
-}
-
 template <class T, EpilogueActivation activation, bool is_vectorized> __global__ void __launch_bounds__(warps * 32)
     gate_gradient_kernel(const __grid_constant__ GradientArgs p) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -120,7 +98,23 @@ template <class T, EpilogueActivation activation, bool is_vectorized> __global__
       write_columns<is_vectorized>(p.dh + row * p.dh_row_stride + p.n + col, g, count);
     }
   }
-  if (p.sums != nullptr) store_block_sums(p, sum_u, sum_g);
+  if (p.sums == nullptr) return;
+  __shared__ float shared[warps][2][block_columns + 32];
+#pragma unroll
+  for (int i = 0; i < vector_elements; ++i) {
+    shared[warp][0][lane * (vector_elements + 1) + i] = sum_u[i];
+    shared[warp][1][lane * (vector_elements + 1) + i] = sum_g[i];
+  }
+  __syncthreads();
+  for (int e = threadIdx.x; e < 2 * block_columns; e += warps * 32) {
+    const int half = e / block_columns, c = e % block_columns;
+    const std::int64_t at = blockIdx.x * static_cast<std::int64_t>(block_columns) + c;
+    if (at >= p.n) continue;
+    float sum = 0;
+    for (int w = 0; w < warps; ++w)
+      sum += shared[w][half][c / vector_elements * (vector_elements + 1) + c % vector_elements];
+    p.sums[blockIdx.y * 2 * p.n + half * p.n + at] = sum;
+  }
 }
 
 template <class T> __global__ void add_sums_kernel(const float* sums, std::int64_t blocks, std::int64_t n,
