@@ -14,29 +14,39 @@ constexpr std::size_t max_largest = 5, max_gains = 4, max_sizes = 2;
 constexpr std::size_t max_ranges = 3, max_range_length = 60;
 constexpr std::size_t line_width = 120;
 
-// "expected 74.05 us (67.02 us .. 85.10 us) as planned; "
+// "expected 74.05 us (67.02 us .. 85.10 us)"
 std::string expected_text(const PlannedProgram& planned) {
-  if (!planned.has_model) return "expected time not known, since a kernel runs as plain loops; ";
+  if (!planned.has_model) return "time not known: plain loops";
   const Interval& t = planned.predicted_s;
-  return fmt::format("expected {} ({} .. {}) as planned; ", format_with_prefix(t.expected, "s"),
-                     format_with_prefix(t.low, "s"), format_with_prefix(t.high, "s"));
+  return fmt::format("expected {} ({} .. {})", format_with_prefix(t.expected, "s"), format_with_prefix(t.low, "s"),
+                     format_with_prefix(t.high, "s"));
 }
 
-// "compute-bound: at least 95.75 us (perfect overlap) in 4 kernels, 91.16 us in one; 176.9 us without overlap"; with a
-// plan, the bound of its kernels first.
+std::string kernels_text(std::size_t count) { return fmt::format("{} kernel{}", count, count == 1 ? "" : "s"); }
+
+// "expected 67.32 us (62.09 us .. 71.89 us); memory-bound: at least 55.92 us in 1 kernel, 167.8 us in 4; 75.48 us
+// without overlap"
+std::string planned_line(const PlannedProgram& planned, const Explanation& e) {
+  std::string out =
+      fmt::format("{}; {}-bound: at least {} in {}", expected_text(planned), name(*planned.bound.limiter),
+                  format_with_prefix(*planned.bound.time_lower_s, "s"), kernels_text(planned.kernels.size()));
+  if (planned.kernels.size() < e.ops.size())
+    out += fmt::format(", {} in {}", format_with_prefix(*e.total.time_lower_s, "s"), e.ops.size());
+  return out + fmt::format("; {} without overlap\n", format_with_prefix(*planned.bound.time_upper_s, "s"));
+}
+
+// "compute-bound: at least 95.75 us (perfect overlap) in 4 kernels, 91.16 us in one; 176.9 us without overlap"
 std::string limiter_line(const Report& report) {
   const Explanation& e = report.explanation;
-  const Prediction& first = report.planned ? report.planned->bound : e.total;
-  const std::size_t kernels = report.planned ? report.planned->kernels.size() : e.ops.size();
-  std::string out = report.planned ? expected_text(*report.planned) : std::string();
-  out += fmt::format("{}-bound: at least {} (perfect overlap)", name(*first.limiter),
-                     format_with_prefix(*first.time_lower_s, "s"));
-  if (e.ops.size() > 1) out += fmt::format(" in {} kernel{}", kernels, kernels == 1 ? "" : "s");
-  if (report.planned && kernels < e.ops.size())
-    out += fmt::format(", {} in {}", format_with_prefix(*e.total.time_lower_s, "s"), e.ops.size());
-  else if (e.fused && e.fused->time_lower_s && e.ops.size() > 1)
-    out += fmt::format(", {} in one", format_with_prefix(*e.fused->time_lower_s, "s"));
-  return out + fmt::format("; {} without overlap\n", format_with_prefix(*first.time_upper_s, "s"));
+  if (report.planned && report.planned->bound.limiter) return planned_line(*report.planned, e);
+  std::string out = fmt::format("{}-bound: at least {} (perfect overlap)", name(*e.total.limiter),
+                                format_with_prefix(*e.total.time_lower_s, "s"));
+  if (e.ops.size() > 1) {
+    out += " in " + kernels_text(e.ops.size());
+    if (e.fused && e.fused->time_lower_s)
+      out += fmt::format(", {} in one", format_with_prefix(*e.fused->time_lower_s, "s"));
+  }
+  return out + fmt::format("; {} without overlap\n", format_with_prefix(*e.total.time_upper_s, "s"));
 }
 
 // "largest  y 972.4 us (20.5 %), ..."
@@ -216,7 +226,10 @@ TextRows next_step_rows(const std::vector<const SuggestedStep*>& steps, StepDeta
   TextRows rows;
   for (const SuggestedStep* each : steps) {
     std::string command = each->command, gain = gain_text(each->step);
-    if (detail != StepDetail::full_command) command = "... " + options_text(each->step);
+    if (detail != StepDetail::full_command) {
+      const std::string options = options_text(each->step);
+      command = options.empty() ? "see ridge advise" : "... " + options;  // another program has no options
+    }
     if (const std::size_t comma = gain.find(", -"); detail == StepDetail::percentage && comma != std::string::npos)
       gain = gain.substr(comma + 2);
     rows.push_back({rows.empty() ? "next   " : "", truncate_text(each->step.description, 48), gain, command});

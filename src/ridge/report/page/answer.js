@@ -15,13 +15,12 @@ const largestKernel = (state) => state.kernels.reduce((a, b) => ((b.share ?? 0) 
 
 // `measured`: {median} of a run at these sizes, or null.
 function summaryText(state, sizeIndex, measured = null) {
-  const {total, context, kernels} = state, {program, machine} = context, largest = largestKernel(state);
+  const {total, fused, context, kernels} = state, {program, machine} = context;
   const sizes = freeSizes(program).map((i) => `${program.values[i].name}\u00a0=\u00a0${state.sizes.integers[i]}`).join(', ');
   const limiter = limiterWords[total.limiter], from = computeThresholds(state, context.total, sizeIndex);
   let out = `${limiter[0].toUpperCase()}${limiter.slice(1)} on ${machine.title || machine.name}${sizes ? ` at ${sizes}` : ''}: ` +
-    `at least ${seconds(total.lower)} (perfect overlap); ${seconds(total.upper)} without overlap`;
-  if (kernels.length > 1) out += `; largest: ${largest.called} (${percent(largest.share)})`;
-  out += '.';
+    `at least ${seconds(total.lower)} (perfect overlap)${fused && kernels.length > 1 ? `, ${seconds(fused.lower)} in one kernel` : ''}; ` +
+    `${seconds(total.upper)} without overlap.`;
   if (measured) out += ` Measured: ${seconds(measured.median)}, ${percent(total.lower / measured.median)} of the roof.`;
   if (from.length === 0) return out;
   const {name} = program.values[sizeIndex], [{relation}] = from;

@@ -5,7 +5,8 @@ function makeDot({context}, k, measured) {
   const flops = Number(k.flops), sent = k.limiter === 'network' && flops > 0;
   if (!sent && !(k.intensity > 0 && k.peak)) return null;
   const intensity = sent ? flops / k.sent : k.intensity;
-  const rate = sent ? flops / k.network : Math.min(k.peak.rate, k.intensity * context.bandwidth);
+  const roof = () => (['compute', 'memory'].includes(k.limiter) ? flops / k.lower : Math.min(k.peak.rate, k.intensity * context.bandwidth));
+  const rate = sent ? flops / k.network : roof();
   const dot = {name: k.name, intensity, rate, sent, share: k.share, measured: measured ? flops / measured.median : null};
   dot.tip = `${dot.name}: ${significant(intensity)} FLOP/B${sent ? ' sent' : ''}, at most ${engineering(rate, 'FLOP/s')}` +
     (dot.share === null ? '' : `, ${percent(dot.share)} of the time`) +

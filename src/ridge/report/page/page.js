@@ -136,7 +136,7 @@ class RidgePage {
     svg.setAttribute('class', this.picture.small ? 'small' : '');
     svg.setAttribute('aria-label', `Roofline ${first.subtitle}: ${first.dots.length} of ${state.kernels.length} statements drawn`);
     svg.innerHTML = this.picture.markup;
-    const parts = ['Each dot is a statement on its roof; its area is its share of the time. The mark below a slider is the size from which compute time exceeds memory time.'];
+    const parts = ['Each dot is a statement on its roof, or below it where functions take longer than they count; its area is its share of the time. The mark below a slider is the size from which compute time exceeds memory time.'];
     if (measured) parts.push('Filled dots are measured.');
     if (second) parts.push(`Dashed roofs and dots in the second colour: ${secondName}.`);
     if (first.not_drawn.length > 0) parts.push(`Not drawn: ${first.not_drawn.join('; ')}.`);

@@ -38,13 +38,18 @@ std::optional<RooflineDot> dot_on_link(const Explanation& e, const Prediction& p
                      .network_bound = true};
 }
 
+// Returns the FLOP/s of the lower time bound, which lie below the roof where functions take longer than the FLOPs that
+// they count as; without launches, which have no roof.
+double attainable_rate(const Prediction& p) {
+  if (p.limiter == Limiter::compute || p.limiter == Limiter::memory)
+    return static_cast<double>(*p.flops) / *p.time_lower_s;
+  return std::min(p.peak->rate.value, *p.intensity * *p.bandwidth);
+}
+
 std::optional<RooflineDot> dot_on_roof(const Explanation& e, const Prediction& p) {
   if (auto linked = dot_on_link(e, p)) return linked;
   if (!p.intensity || !(*p.intensity > 0) || !p.peak || !p.bandwidth) return std::nullopt;
-  return RooflineDot{.name = p.work.name,
-                     .tip = {},
-                     .intensity = *p.intensity,
-                     .rate = std::min(p.peak->rate.value, *p.intensity * *p.bandwidth)};
+  return RooflineDot{.name = p.work.name, .tip = {}, .intensity = *p.intensity, .rate = attainable_rate(p)};
 }
 
 std::string missing_reason(const Prediction& p) {

@@ -102,7 +102,7 @@ std::string draw_dots(const Picture& p) {
 std::string draw_legend(const Picture& p) {
   const double y = p.height - 18;
   std::string out = draw_circle("predicted", {p.plot.left + 6, y - 4}, 6) +
-                    draw_text("soft", {p.plot.left + 18, y}, "predicted: on the roof");
+                    draw_text("soft", {p.plot.left + 18, y}, "predicted: at most");
   double x = p.plot.left + 180;
   if (p.measured) {
     out += draw_circle("measured", {x, y - 4}, 6) + draw_text("soft", {x + 12, y}, "measured: median");
