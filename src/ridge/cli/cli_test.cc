@@ -185,6 +185,10 @@ TEST_F(CliTest, RejectsInvalidPrograms) {
       {"explain", "lost.ridge"}, 3,
       "ridge: cannot read 'lost.ridge': No such file or directory\n  hint: a program is a file, - or the text "
       "itself: 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'\n");
+  file("mlp.ridge", matmul);
+  expect_rejected({"explain", (folder / "mpl.ridge").string()}, 3,
+                  "ridge: cannot read 'FOLDER/mpl.ridge': No such file or directory\n"
+                  "  hint: did you mean FOLDER/mlp.ridge?\n");
   expect_rejected({"explain", folder.string()}, 3, "ridge: cannot read 'FOLDER': Is a directory\n");
   expect_rejected({"explain", matmul, "-d", "B=0"}, 3,
                   "ridge: dimension 'B' must be at least 1, found 0\n  hint: give B a size of 1 or more\n");

@@ -198,8 +198,7 @@ Result<int> run_explain(const ExplainArgs& args) {
   if (args.lines.columns > 0) return print_cache_lines(args);
   if (!args.tile.empty()) return print_tile_waves(args);
   if (!args.crossover.empty()) return print_crossover(args);
-  if (const std::vector<std::string> machines = split_names(request_args.on); machines.size() > 1)
-    return print_ranking(args, machines);
+  if (split_names(request_args.on).size() > 1) return print_ranking(args, split_machines(request_args.on));
   if (!args.claim.empty()) return print_claim_check(args);
   if (!args.against.empty()) return print_comparison(args);
   if (args.steps) return print_steps(args);

@@ -140,6 +140,8 @@ TEST_F(CliTest, SuggestsMachinesByPrefix) {
   expect_rejected({"machines", "h100_sxm"}, 4,
                   "ridge: unknown machine 'h100_sxm'" + unknown + "did you mean h100" + list);
   EXPECT_EQ(ridge({"explain", matmul, "--on", "h100, h200"}).out, ridge({"explain", matmul, "--on", "h100,h200"}).out);
+  EXPECT_EQ(ridge({"explain", matmul, "--on", "h100,H100,h200"}).out,
+            ridge({"explain", matmul, "--on", "h100,h200"}).out);
 }
 
 TEST_F(CliTest, SuggestsRatesWithTheirUnit) {

@@ -23,7 +23,7 @@ Result<int> print_machines(const std::vector<Machine>& all, const OutputFormat& 
 Result<int> run_machines(const MachinesArgs& args) {
   std::vector<MachineChoice> choices;
   if (!args.name.empty())
-    for (const std::string& name : split_names(args.name)) choices.emplace_back(name);
+    for (const std::string& name : split_machines(args.name)) choices.emplace_back(name);
   RIDGE_TRY(found, machines(choices));
   for (const Error& warning : found.warnings) (void)print_error(warning);
   const std::vector<Machine>& all = found.machines;

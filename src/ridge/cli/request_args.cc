@@ -121,6 +121,17 @@ std::vector<std::string> split_names(const std::string& list, char separator) {
   return out;
 }
 
+std::vector<std::string> split_machines(const std::string& list) {
+  std::vector<std::string> out, keys;
+  for (std::string& name : split_names(list)) {
+    std::string key = name.ends_with(".toml") ? name : to_lower_case(name);
+    if (contains(keys, key)) continue;
+    keys.push_back(std::move(key));
+    out.push_back(std::move(name));
+  }
+  return out;
+}
+
 Result<DType> parse_dtype_argument(const std::string& text) {
   if (const auto dtype = parse_dtype(text)) return *dtype;
   std::vector<std::string> names;

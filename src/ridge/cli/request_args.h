@@ -42,6 +42,8 @@ struct RequestArgs {
 Status read_positionals(RequestArgs& args, std::string_view verb);
 // Splits "h100,h200" at commas, or at another separator.
 std::vector<std::string> split_names(const std::string& list, char separator = ',');
+// Returns the machines of a list, each once: h100 and H100 are the same.
+std::vector<std::string> split_machines(const std::string& list);
 Result<Request> to_request(const RequestArgs& args);
 // Converts --flops and --bytes.
 Result<BareWork> bare_work(const RequestArgs& args);

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "ridge/base/file.h"
+#include "ridge/base/string_util.h"
 
 namespace ridge {
 namespace {
@@ -33,6 +35,20 @@ std::string title_of_text(const std::string& text) {
   return text.substr(first, end + 1 - first);
 }
 
+// Returns "did you mean examples/mlp.ridge?" if the folder has a file of a similar name, else what a program may be.
+std::string missing_file_hint(const std::filesystem::path& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  const std::filesystem::path folder = path.parent_path();
+  for (std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, error), end; !error && entry != end;
+       entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  std::sort(names.begin(), names.end());
+  const std::string nearest = find_nearest(path.filename().string(), names);
+  if (!nearest.empty()) return fmt::format("did you mean {}?", (folder / nearest).string());
+  return "a program is a file, - or the text itself: 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'";
+}
+
 Result<ProgramText> read_program_text(const std::string& argument) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -45,7 +61,7 @@ Result<ProgramText> read_program_text(const std::string& argument) {
   }
   if (!looks_like_program(argument))
     return input_error(fmt::format("cannot read '{}': No such file or directory", argument),
-                       "a program is a file, - or the text itself: 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
+                       missing_file_hint(argument));
   return ProgramText{is_einsum(argument) ? "'" + argument + "'" : argument, "program", title_of_text(argument)};
 }
 

@@ -304,7 +304,7 @@ bool Parser::parse_axis(std::vector<Axis>& out) {
 
 bool Parser::report_repeated_size(const Axis& axis) {
   return report_error(axis.span, fmt::format("the size {} appears twice in one tensor", axis.literal),
-                      "give one of them a name, to distinguish them");
+                      fmt::format("give one of them a name, to distinguish them: dims W = {}", axis.literal));
 }
 
 // Rejects equal literal sizes. Brackets may repeat them for weights of a conv, but not in results and products.

@@ -25,7 +25,7 @@ TEST(Parse, RejectsInvalidConvolutions) {
        R"(program:1:39: the size 3 appears twice in one tensor
   x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
                                         ^
-  hint: give one of them a name, to distinguish them
+  hint: give one of them a name, to distinguish them: dims W = 3
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, x)",
        R"(program:2:17: expected 2 tensors in conv, found 3
@@ -67,7 +67,7 @@ TEST(Parse, RejectsInvalidConvolutions) {
        R"(program:1:39: the size 3 appears twice in one tensor
   x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
                                         ^
-  hint: give one of them a name, to distinguish them
+  hint: give one of them a name, to distinguish them: dims W = 3
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1) + 1",
        R"(program:2:41: expected the end of the line, found '+'
@@ -85,7 +85,7 @@ TEST(Parse, RejectsInvalidConvolutions) {
        R"(program:1:39: the size 3 appears twice in one tensor
   x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
                                         ^
-  hint: give one of them a name, to distinguish them
+  hint: give one of them a name, to distinguish them: dims W = 3
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1",
        R"(program:2:21: expected ')' for this '(', found end of the program
@@ -151,7 +151,7 @@ TEST(Parse, RejectsInvalidConvolutions) {
        R"(program:1:15: the size 3 appears twice in one tensor
   w: bf16[K, 3, 3]
                 ^
-  hint: give one of them a name, to distinguish them
+  hint: give one of them a name, to distinguish them: dims W = 3
 )"},
       {"conv: bf16[N]",
        R"(program:1:1: expected the name of a tensor, found 'conv', which is a reserved word

@@ -121,7 +121,7 @@ TEST(Parse, RejectsADimensionTwiceInOneTensor) {
        R"(program:1:12: the size 3 appears twice in one tensor
   bf16[B, 3, 3] * bf16[B, F] -> bf16[B, F]
              ^
-  hint: give one of them a name, to distinguish them
+  hint: give one of them a name, to distinguish them: dims W = 3
 )"},
       {"dims N = 4, N = 8",
        R"(program:1:13: dimension 'N' is declared twice

@@ -11,7 +11,7 @@ namespace ridge {
 namespace {
 
 constexpr std::size_t max_largest = 5, max_gains = 4, max_sizes = 2;
-constexpr std::size_t max_ranges = 3, max_range_length = 60;
+constexpr std::size_t max_range_length = 60;
 constexpr std::size_t line_width = 120;
 
 // "expected 74.05 us (67.02 us .. 85.10 us)"
@@ -70,21 +70,83 @@ std::string short_count(double count) {
   return text;
 }
 
-// "balance  compute time exceeds memory time for B >= 233, for no D"; both times are sums over all operations.
-std::string balance_line(const Report& report) {
+std::string limit_text(const Threshold& t) {
+  std::string range = fmt::format("{} {} {}", t.dim, name(t.relation), t.value ? std::to_string(*t.value) : t.exact);
+  return t.value || t.condition.empty() ? range : range + " if " + t.condition;
+}
+
+// Returns the sizes that satisfy a lower and an upper limit: both limits if the lower one is the smaller, otherwise
+// either. Limits of two units of a fused program are alternatives. An empty text stands for every size.
+std::string limits_text(const Threshold& a, const Threshold& b) {
+  const bool are_opposite = a.relation != b.relation && a.value && b.value;
+  const Threshold &lower = a.relation == Relation::at_least ? a : b, &upper = a.relation == Relation::at_least ? b : a;
+  if (are_opposite && a.unit == b.unit && *lower.value <= *upper.value)
+    return fmt::format("{} from {} to {}", a.dim, *lower.value, *upper.value);
+  if (are_opposite && a.unit != b.unit && *lower.value <= *upper.value + 1) return {};
+  return limit_text(a) + " or " + limit_text(b);
+}
+
+// Sizes of a dimension for which compute time exceeds memory time: every size, none, or those in `range`.
+struct DimensionBalance {
+  bool always = false, never = false;
+  std::string range = {};
+};
+
+DimensionBalance balance_of_dimension(const std::vector<Threshold>& thresholds, const std::string& dim) {
+  std::vector<const Threshold*> limits;
+  DimensionBalance out;
+  for (const Threshold& t : thresholds) {
+    if (t.dim != dim || t.roofs[0] != Limiter::compute || t.roofs[1] != Limiter::memory) continue;
+    out.always = out.always || t.relation == Relation::always;
+    out.never = true;
+    if (t.relation == Relation::at_least || t.relation == Relation::at_most) limits.push_back(&t);
+  }
+  if (limits.size() == 1) out.range = limit_text(*limits[0]);
+  if (limits.size() > 1) out.range = limits_text(*limits[0], *limits[1]);
+  out.always = out.always || (limits.size() > 1 && out.range.empty());
+  out.never = out.never && !out.always && limits.empty();
+  return out;
+}
+
+// Returns for which sizes compute time exceeds memory time, by the thresholds of one sum of times: "for B >= 233 or D
+// >= 512", "for no B, D". At most `max_ranges` sizes are named.
+std::string balance_text(const Report& report, const std::vector<Threshold>& thresholds, std::size_t max_ranges) {
+  std::vector<std::string> ranges, always, never;
+  for (const std::string& dim : report.explanation.dim_names) {
+    if (!is_shown_dim(report, dim)) continue;
+    DimensionBalance balance = balance_of_dimension(thresholds, dim);
+    if (balance.always) always.push_back(dim);
+    if (balance.never) never.push_back(dim);
+    if (!balance.always && !balance.range.empty() && balance.range.size() <= max_range_length)
+      ranges.push_back(std::move(balance.range));
+  }
+  if (ranges.size() > max_ranges) ranges.resize(max_ranges);
+  if (!ranges.empty()) return fmt::format("for {}", fmt::join(ranges, " or "));
+  if (!always.empty()) return fmt::format("for every {}", fmt::join(always, ", "));
+  return never.empty() ? std::string() : fmt::format("for no {}", fmt::join(never, ", "));
+}
+
+std::string balance_line(const Report& report, std::size_t max_ranges) {
   const Explanation& e = report.explanation;
   std::vector<std::string> parts;
-  for (const Threshold& t : e.total.thresholds) {
-    const bool is_compute_memory = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory;
-    if (!is_compute_memory || !is_shown_dim(report, t.dim) || parts.size() == max_ranges) continue;
-    std::string range = fmt::format("{} {} {}", t.dim, name(t.relation), t.value ? std::to_string(*t.value) : t.exact);
-    if (t.relation == Relation::never) range = "no " + t.dim;
-    if (t.relation == Relation::always) range = "every " + t.dim;
-    if (!t.value && !t.condition.empty()) range += " if " + t.condition;
-    if (range.size() <= max_range_length) parts.push_back(std::move(range));
-  }
+  const auto add = [&](const std::string& question, const std::vector<Threshold>& thresholds) {
+    std::string sizes = balance_text(report, thresholds, max_ranges);
+    if (!sizes.empty()) parts.push_back(question + std::move(sizes));
+  };
+  if (e.ops.size() > 1) add("each product ", e.product_thresholds);
+  add(e.ops.size() > 1 ? kernels_text(e.ops.size()) + " " : "", e.total.thresholds);
+  if (e.fused) add("one kernel ", e.fused->thresholds);
   if (parts.empty()) return {};
-  return fmt::format("balance  compute time exceeds memory time for {}\n", fmt::join(parts, ", for "));
+  return fmt::format("balance  compute time exceeds memory time{} {}\n", e.ops.size() > 1 ? ":" : "",
+                     fmt::join(parts, "; "));
+}
+
+// "balance  compute time exceeds memory time: each product for B >= 326; 4 kernels for B >= 346; one kernel for B >=
+// 300"; times of kernels are summed. Names fewer sizes if the line becomes too long.
+std::string balance_line(const Report& report) {
+  for (std::size_t max_ranges = 3; max_ranges > 1; --max_ranges)
+    if (std::string line = balance_line(report, max_ranges); line.size() <= line_width) return line;
+  return balance_line(report, 1);
 }
 
 // Returns the largest sizes that fit and the number of chips: "; each dimension alone up to B = 69; needs 2 chips".

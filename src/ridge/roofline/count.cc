@@ -327,8 +327,7 @@ std::vector<DimShard> list_shards(const Program& program, const Bindings& mesh) 
 
 namespace {
 
-std::vector<Work> count_statements(const Program& program, const WorkCounter& counter) {
-  const ProgramMasks masks = find_masks(program);
+std::vector<Work> count_statements(const Program& program, const WorkCounter& counter, const ProgramMasks& masks) {
   std::vector<Work> all;
   for (std::size_t i = 0; i < program.statements.size(); ++i) {
     all.push_back(counter.count_statement(program.statements[i], masks, masks.statements[i]));
@@ -340,11 +339,15 @@ std::vector<Work> count_statements(const Program& program, const WorkCounter& co
 }  // namespace
 
 std::vector<Work> count_work(const Program& program, const Bindings& sizes) {
-  return count_statements(program, WorkCounter(program, sizes));
+  return count_work(program, sizes, find_masks(program));
+}
+
+std::vector<Work> count_work(const Program& program, const Bindings& sizes, const ProgramMasks& masks) {
+  return count_statements(program, WorkCounter(program, sizes), masks);
 }
 
 std::vector<Work> count_work_with_shard_symbols(const Program& program, const Bindings& mesh) {
-  return count_statements(program, WorkCounter(program, mesh, true));
+  return count_statements(program, WorkCounter(program, mesh, true), find_masks(program));
 }
 
 Polynomial stored_bytes_with_shard_symbols(const Program& program, const Tensor& tensor, const Bindings& mesh) {

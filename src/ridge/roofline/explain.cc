@@ -337,7 +337,10 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   const Program& device_program = split ? sharded_program : program;
   if (split) context.dims[split_axis] = split->chips;
   if (split) RIDGE_TRY_STATUS(validate_block_sizes(device_program, context.dims));
-  std::vector<Work> work = split ? count_work(program, *split, dims) : count_work(program, dims);
+  ProgramMasks masks = find_masks(device_program);
+  std::vector<Work> work = count_work(device_program, context.dims, masks);
+  if (split)
+    for (Work& each : work) each.collective.clear();  // The text would name the internal axis
   std::vector<std::string> remarks = program.remarks;
   add_idle_chips(remarks, device_program, context.dims);
   for (const auto& [name, part] : largest_shards(device_program, context.dims)) context.dims[name] = part;
@@ -347,7 +350,6 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   Explanation out{.program_text = program.text, .machine = machine, .dim_names = context.order, .split = split};
   out.remarks = std::move(remarks);
   add_tied_dims(program, given, context);
-  ProgramMasks masks = find_masks(device_program);
   out.masks = count_masks(masks, device_program, given, work, context);
   out.not_counted = std::move(masks.not_counted);
   for (const MaskCount& mask : out.masks)

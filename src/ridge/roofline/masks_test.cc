@@ -51,6 +51,20 @@ TEST(ProgramMasks, have_a_closed_form_only_for_equal_dimensions) {
   EXPECT_EQ(strict.masks[0].unmasked.to_string(strict.dim_names), "S*S/2 - S/2");
 }
 
+TEST(ProgramMasks, of_large_finite_numbers_exclude_nothing_and_say_so) {
+  const std::string before = "dims S = 8, T = S, E = 4\nq: bf16[S, E]   k: bf16[T, E]\ns[S, T] = q * k\n";
+  for (const char* argument : {"where(index(T) <= index(S), s, -1e9)", "s + where(index(T) <= index(S), 0, -1e9)",
+                               "s + where(index(T) > index(S), -65504, 0)"}) {
+    const Explanation e = explained(before + "p: bf16[S, T] = softmax(" + argument + " over T)");
+    EXPECT_EQ(e.ops[0].flops, 2 * 64 * 4);
+    ASSERT_EQ(e.not_counted.size(), 1u) << argument;
+    const std::string choice = std::string(argument).substr(std::string(argument).find("where"));
+    EXPECT_EQ(e.not_counted[0], choice + " of p is finite and excludes no work; -inf does");
+  }
+  const Explanation small = explained(before + "p: bf16[S, T] = where(index(T) <= index(S), s, -1)");
+  EXPECT_TRUE(small.not_counted.empty());
+}
+
 TEST(ProgramMasks, do_not_restrict_results_that_are_read_elsewhere) {
   const std::string text = "dims S = 8, T = S, E = 4\nq: bf16[S, E]   k: bf16[T, E]\ns[S, T] = q * k\n";
   // The scores are an output, are read elsewhere, or are added to unmasked values.

@@ -115,7 +115,7 @@ struct FitQuery {
 
   std::optional<LiveBytes::PeakUse> peak_at_size(std::int64_t value) const {
     const auto sizes = options.rebind(dim, value);
-    return sizes ? live_bytes.find_peak(*sizes) : std::nullopt;
+    return sizes ? live_bytes.find_peak(sizes->sizes) : std::nullopt;
   }
   bool fits_at(std::int64_t value) const {
     const auto use = peak_at_size(value);

@@ -126,11 +126,4 @@ Program shard_program(const Program& program, const DimensionSplit& split) {
   return out;
 }
 
-std::vector<Work> count_work(const Program& program, const DimensionSplit& split, Bindings sizes) {
-  sizes[split_axis] = split.chips;
-  std::vector<Work> work = count_work(shard_program(program, split), sizes);
-  for (Work& each : work) each.collective.clear();  // The text would name the internal axis
-  return work;
-}
-
 }  // namespace ridge

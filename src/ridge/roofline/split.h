@@ -27,10 +27,8 @@ std::string format_dims(const DimensionSplit& split);  // "F", "F and H"
 inline constexpr const char* split_axis = "*";
 // Errors: there is no such dimension, an operation runs along it, or a tensor has two split dimensions.
 Status validate_split(const Program& program, const DimensionSplit& split);
-// Returns the program sharded over that axis.
+// Returns the program sharded over that axis, for `count_work`. Statements without the dimension run in full on every
+// chip.
 Program shard_program(const Program& program, const DimensionSplit& split);
-
-// Returns the work of each chip, one Work per statement. Statements without the dimension run in full on every chip.
-std::vector<Work> count_work(const Program& program, const DimensionSplit& split, Bindings sizes = {});
 
 }  // namespace ridge

@@ -206,7 +206,7 @@ TEST(Split, splits_two_dimensions_over_the_same_chips) {
   const auto program = parse(text).value();
   const auto both = parse_splits({"F=8", "H=8"}).value();
   EXPECT_EQ(format_dims(both), "F and H");
-  const std::vector<Work> work = count_work(program, both);
+  const std::vector<Work> work = count_work(shard_program(program, both), {{split_axis, both.chips}});
   const Bindings dims = program.bind_sizes({}).value();
   EXPECT_EQ(work[0].flops.evaluate(dims).value(), 2 * 64 * 512 * 8 * 64 / 8);
   EXPECT_EQ(work[1].flops.evaluate(dims).value(), 2 * 64 * 512 * 2048 / 8);
@@ -240,7 +240,7 @@ TEST(Split, names_two_dimensions_that_cannot_be_split_together) {
 TEST(Split, of_routines) {
   const auto one = [](const std::string& text, const std::string& dim) {
     const Program program = parse(text).value();
-    const Work work = count_work(program, DimensionSplit{dim, 2}).front();
+    const Work work = count_work(shard_program(program, DimensionSplit{dim, 2}), {{split_axis, 2}}).front();
     const auto order = program.dim_names();
     return work.flops.to_string(order) + " FLOP, " + work.bytes_in.to_string(order) + " + " +
            work.bytes_out.to_string(order) + " B, " + work.bytes_sent.to_string(order) + " sent";

@@ -309,10 +309,9 @@ std::function<double(std::int64_t)> make_time_ratio(const RoofPair& pair, const 
       return evaluate_polynomial(*above, x) / evaluate_polynomial(*below, x) * rates;
     };
   return [=, rebind = options.rebind](std::int64_t value) {
-    const auto rebound = rebind(dim, value);
+    const BoundSizes* rebound = rebind(dim, value);
     if (!rebound) return static_cast<double>(NAN);
-    const std::map<std::string, double> sizes(rebound->begin(), rebound->end());
-    return pair.above.evaluate_double(sizes) / pair.below.evaluate_double(sizes) * rates;
+    return pair.above.evaluate_double(rebound->values) / pair.below.evaluate_double(rebound->values) * rates;
   };
 }
 
@@ -323,8 +322,8 @@ TimeComparison make_comparison(const RoofPair& pair, const std::string& dim, con
   const auto above = [=, rebind = options.rebind](std::int64_t value) {
     const double approximate_ratio = ratio(value);
     if (std::abs(approximate_ratio - 1) > 1e-9) return approximate_ratio > 1;
-    const auto rebound = rebind(dim, value);
-    const auto exact = rebound ? is_compute_bound(counts, *rebound, pair.rates) : Result<bool>(false);
+    const BoundSizes* rebound = rebind(dim, value);
+    const auto exact = rebound ? is_compute_bound(counts, rebound->sizes, pair.rates) : Result<bool>(false);
     return rebound && exact ? *exact : approximate_ratio >= 1;
   };
   return {ratio, above};

@@ -28,9 +28,15 @@ struct RoofPair {
   std::array<Limiter, 2> limiters = {Limiter::compute, Limiter::memory};
 };
 
-// Returns all sizes after a dimension takes another value, or nullopt if they are invalid; for counts without a closed
-// form.
-using Rebinding = std::function<std::optional<Bindings>(const std::string& dim, std::int64_t value)>;
+// All sizes of a program, also as floating-point numbers.
+struct BoundSizes {
+  Bindings sizes;
+  std::map<std::string, double> values;
+};
+
+// Returns all sizes after a dimension takes another value, or nullptr if they are invalid; for counts without a closed
+// form. The sizes live as long as the function, since searches ask for the same ones again.
+using Rebinding = std::function<auto(const std::string& dim, std::int64_t value)->const BoundSizes*>;
 
 // Inputs of `find_thresholds`. `symbol_dims` maps the symbols of masks (masks.h) and shards to the dimensions that they
 // depend on.

@@ -21,6 +21,8 @@
 
 namespace ridge {
 
+struct ProgramMasks;
+
 // One collective among n devices; nothing is sent if n = 1.
 struct Transfer {
   Collective kind;
@@ -86,6 +88,8 @@ double network_seconds(const Work& work, const std::map<std::string, double>& si
 // Returns one Work per statement, in order. For a sharded program, counts the device with the largest shards; `sizes`
 // holds the sizes of mesh axes, and missing ones count as 1.
 std::vector<Work> count_work(const Program& program, const Bindings& sizes = {});
+// Same with the program's masks (`find_masks`).
+std::vector<Work> count_work(const Program& program, const Bindings& sizes, const ProgramMasks& masks);
 // Returns the bytes of a tensor that one device holds.
 Polynomial stored_bytes(const Program& program, const Tensor& tensor, const Bindings& sizes = {});
 

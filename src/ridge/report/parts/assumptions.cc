@@ -89,15 +89,6 @@ std::string largest_shard_lines(const Explanation& e) {
   return out;
 }
 
-std::string products_line(const Explanation& e) {
-  std::string out;
-  for (const Threshold& t : e.product_thresholds) {
-    if (t.relation == Relation::never || t.relation == Relation::always || !t.value) continue;
-    out += fmt::format("{}{} {} {}", out.empty() ? "" : ", ", t.dim, name(t.relation), *t.value);
-  }
-  return out.empty() ? out : "every product is compute-bound for " + out + "\n";
-}
-
 std::string size_or_dash(const std::optional<double>& bytes) { return bytes ? format_with_prefix(*bytes, "B") : "-"; }
 
 std::string role_text(const TensorMemory& tensor) {
@@ -164,7 +155,7 @@ std::string assumptions_text(const Explanation& e) {
   for (const MaskCount& mask : e.masks)
     if (is_reported(mask)) out += mask_line(mask, e);
   for (const std::string& sentence : e.not_counted) out += sentence + "\n";
-  return out + products_line(e);
+  return out;
 }
 
 std::vector<std::pair<Function, SourcedValue>> used_function_costs(const Explanation& e) {

@@ -1,5 +1,5 @@
-// `assumptions_text`: the assumptions of a report's times (network, masks, numbers that the machine lacks), and from
-// which size every product is compute-bound. `memory_text`: the memory section. Both may be empty.
+// `assumptions_text`: the assumptions of a report's times (network, masks, numbers that the machine lacks).
+// `memory_text`: the memory section. Both may be empty.
 #pragma once
 
 #include <string>

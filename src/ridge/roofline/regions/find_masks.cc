@@ -259,7 +259,22 @@ bool is_comparison(const Node& node) {
   return node.kind == Node::Kind::call && function_info(node.function).syntax == FunctionSyntax::comparison;
 }
 
-// Values that are too many to follow are unknown. Notes conditions on indices that are not understood.
+// True if a condition on indices chooses a large negative number, which softmax makes a weight of almost, but not
+// certainly, 0.
+bool has_finite_mask(const Node& node, const std::vector<ValueCases>& known) {
+  if (node.kind != Node::Kind::call || node.function != Function::where) return false;
+  const Rational large(-1000);
+  const auto is_large = [&](const IndexValue& v) { return v.constant() && *v.constant() <= large; };
+  const auto argument = [&](std::size_t i) -> const ValueCases& {
+    return known[static_cast<std::size_t>(node.arguments[i])];
+  };
+  const Formula first = argument(0).where_nonzero();
+  return !first.is_all() && !first.is_none() &&
+         (argument(1).where(is_large).is_all() || argument(2).where(is_large).is_all());
+}
+
+// Values that are too many to follow are unknown. Notes conditions on indices that are not understood or exclude
+// nothing.
 std::vector<ValueCases> IndexMaskFinder::find_node_values(const Expression& op) {
   std::vector<ValueCases> out;
   for (std::size_t n = 0; n < op.nodes.size(); ++n) {
@@ -270,6 +285,9 @@ std::vector<ValueCases> IndexMaskFinder::find_node_values(const Expression& op) 
     if (!is_simple || (is_comparison(op.nodes[n]) && !found.where(is_open).is_none()))
       add_note(fmt::format("the condition {} of {} is not understood as one on indices alone: it excludes no work",
                            print_subexpression(program_, op, n), program_.tensors[op.result].name));
+    if (has_finite_mask(op.nodes[n], out))
+      add_note(fmt::format("{} of {} is finite and excludes no work; -inf does", print_subexpression(program_, op, n),
+                           program_.tensors[op.result].name));
     out.push_back(std::move(found));
   }
   return out;

@@ -44,8 +44,7 @@ Polynomial flops_of(const StatementSet& statements) {
 }
 
 // Returns the sum of the lower time bounds at other sizes.
-double sum_lower_bounds(const StatementSet& statements, const Bindings& dims) {
-  const std::map<std::string, double> sizes(dims.begin(), dims.end());
+double sum_lower_bounds(const StatementSet& statements, const std::map<std::string, double>& sizes) {
   double out = 0;
   for (const Prediction* p : statements) {
     const double math = p->peak ? p->math_load.evaluate_double(sizes) / p->peak->rate.value : 0;
@@ -60,8 +59,8 @@ std::vector<Threshold> find_time_thresholds(const StatementSet& first, const Sta
   std::vector<Threshold> out;
   for (const std::string& dim : dims) {
     const auto ratio = [&](std::int64_t value) {
-      const auto sizes = options.rebind(dim, value);
-      return sizes ? sum_lower_bounds(first, *sizes) / sum_lower_bounds(second, *sizes) : std::nan("");
+      const BoundSizes* sizes = options.rebind(dim, value);
+      return sizes ? sum_lower_bounds(first, sizes->values) / sum_lower_bounds(second, sizes->values) : std::nan("");
     };
     const auto found = find_crossings({ratio, [&](std::int64_t value) { return ratio(value) >= 1; }});
     if (!found) continue;

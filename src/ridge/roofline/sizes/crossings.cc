@@ -11,14 +11,19 @@ struct RatioSample {
   double log_ratio;  // Equals log(ratio); 0 if the times are equal
 };
 
-// Samples all sizes up to 16, then in steps of 8 %, which resolve any sum of a few powers of a size.
+// Samples all sizes up to 16, then in steps of 8 %, which resolve any sum of a few powers of a size, and beyond the
+// sizes of real programs in powers of 2.
 std::vector<RatioSample> sample_ratio(const TimeComparison& comparison) {
   constexpr double step = 1.08;
+  constexpr std::int64_t dense_below = std::int64_t{1} << 32;
   std::vector<RatioSample> out;
   for (std::int64_t size = 1; size < std::int64_t{1} << 62;) {
     const double ratio = comparison.ratio(size);
     if (!std::isnan(ratio)) out.push_back({size, std::log(ratio)});
-    size = size < 16 ? size + 1 : static_cast<std::int64_t>(static_cast<double>(size) * step);
+    if (size < 16)
+      ++size;
+    else
+      size = size < dense_below ? static_cast<std::int64_t>(static_cast<double>(size) * step) : 2 * size;
   }
   return out;
 }

@@ -41,28 +41,55 @@ class RegionCounts {
   std::int64_t work_left_ = max_region_work;
 };
 
-Rebinding make_rebinding(const Program& program, const Program& device_program, const Bindings& given,
-                         const Explanation& e, const std::shared_ptr<int>& searches_left) {
-  return [&program, &device_program, given, &e, searches_left, regions = std::make_shared<RegionCounts>()](
-             const std::string& dim, std::int64_t value) -> std::optional<Bindings> {
-    Bindings requested = given;
+// Binds the sizes of a program after one dimension takes another value, and keeps them for the next search.
+class Rebinder {
+ public:
+  Rebinder(const Program& program, const Program& device_program, const Bindings& given, const Explanation& e,
+           std::shared_ptr<int> searches_left)
+      : program_(program),
+        device_program_(device_program),
+        given_(given),
+        e_(e),
+        searches_left_(std::move(searches_left)) {}
+
+  const BoundSizes* rebind(const std::string& dim, std::int64_t value) {
+    const auto [known, is_new] = known_.try_emplace({dim, value});
+    if (is_new)
+      if (auto sizes = bind(dim, value)) {
+        std::map<std::string, double> values(sizes->begin(), sizes->end());
+        known->second = BoundSizes{*std::move(sizes), std::move(values)};
+      }
+    return known->second ? &*known->second : nullptr;
+  }
+
+ private:
+  std::optional<Bindings> bind(const std::string& dim, std::int64_t value) {
+    Bindings requested = given_;
     requested[dim] = value;
-    auto dims = program.bind_sizes(requested);
+    auto dims = program_.bind_sizes(requested);
     if (!dims) return std::nullopt;
-    if (e.split) (*dims)[split_axis] = e.split->chips;
-    for (const auto& [name, size] : e.dims)  // Largest shards, including those that are equal now
+    if (e_.split) (*dims)[split_axis] = e_.split->chips;
+    for (const auto& [name, size] : e_.dims)  // Largest shards, including those that are equal now
       if (is_shard_symbol(name)) dims->insert({name, shard_size(name, *dims)});
-    for (const auto& [name, shard] : largest_shards(device_program, *dims)) (*dims)[name] = shard;
-    for (const MaskCount& each : e.masks) {
+    for (const auto& [name, shard] : largest_shards(device_program_, *dims)) (*dims)[name] = shard;
+    for (const MaskCount& each : e_.masks) {
       if (each.unmasked != Polynomial::make_symbol(each.mask.symbol)) continue;
-      const auto count = each.mask.region ? regions->count(each.mask, *dims) : count_unmasked(each.mask, *dims);
-      if (!count && regions->is_exhausted()) *searches_left = -1;  // No search can answer
+      const auto count = each.mask.region ? regions_.count(each.mask, *dims) : count_unmasked(each.mask, *dims);
+      if (!count && regions_.is_exhausted()) *searches_left_ = -1;  // No search can answer
       if (!count) return std::nullopt;
       (*dims)[each.mask.symbol] = *count;
     }
     return *std::move(dims);
-  };
-}
+  }
+
+  const Program& program_;
+  const Program& device_program_;
+  const Bindings& given_;
+  const Explanation& e_;
+  std::shared_ptr<int> searches_left_;
+  RegionCounts regions_;
+  std::map<std::pair<std::string, std::int64_t>, std::optional<BoundSizes>> known_;
+};
 
 }  // namespace
 
@@ -75,7 +102,8 @@ ThresholdOptions make_threshold_options(const Program& program, const Program& d
     if (each.unmasked == Polynomial::make_symbol(each.mask.symbol))
       out.symbol_dims[each.mask.symbol] = dependency_dims(each.mask);
   out.searches_left = std::make_shared<int>(max_searches);
-  out.rebind = make_rebinding(program, device_program, given, e, out.searches_left);
+  out.rebind = [rebinder = std::make_shared<Rebinder>(program, device_program, given, e, out.searches_left)](
+                   const std::string& dim, std::int64_t value) { return rebinder->rebind(dim, value); };
   return out;
 }
 
