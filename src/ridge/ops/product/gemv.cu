@@ -310,21 +310,21 @@ template <class T, class Word>
 cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
   int warps_per_group = 1;  // Warps per two columns; doubled while each has a full iteration of loads
   while (warps_per_group < gemv_warps &&
-         t.a.bytes(t.k) > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * gemv_words)
+         t.a.bytes(t.size.k) > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * gemv_words)
     warps_per_group *= 2;
   const Index columns = gemv_columns * (gemv_warps / warps_per_group);
-  const dim3 blocks(static_cast<unsigned>((t.n + columns - 1) / columns),
+  const dim3 blocks(static_cast<unsigned>((t.size.n + columns - 1) / columns),
                     static_cast<unsigned>(std::min<Index>(t.batch, 65535)));
   const auto go = [&](auto kernel) {
     return launch_dependent(kernel, blocks, gemv_warps * 32, stream, to_strided(t.a), to_strided(t.b), d,
-                            Index{t.batch}, Index{t.k}, warps_per_group);
+                            Index{t.batch}, Index{t.size.k}, warps_per_group);
   };
-  if (t.m == 1) return go(gemv_kernel<T, Word, 1>);
-  return t.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
+  if (t.size.m == 1) return go(gemv_kernel<T, Word, 1>);
+  return t.size.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
 }
 template <class T> cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
-  const std::uintptr_t bits = alignment_bits(t.a, t.m > 1 ? t.a.line_stride : 0, t.batch) |
-                              alignment_bits(t.b, t.n > 1 ? t.b.line_stride : 0, t.batch);
+  const std::uintptr_t bits = alignment_bits(t.a, t.size.m > 1 ? t.a.line_stride : 0, t.batch) |
+                              alignment_bits(t.b, t.size.n > 1 ? t.b.line_stride : 0, t.batch);
   if (bits % 8 == 0) return launch_gemv<T, uint2>(t, d, stream);
   return bits % 4 == 0 ? launch_gemv<T, std::uint32_t>(t, d, stream)
                        : launch_gemv<T, typename OperandType<T>::Word>(t, d, stream);
@@ -342,18 +342,20 @@ Status copy_to_aligned_lines(const TileOperand& x, bool transpose, void* to, std
 }
 
 Status multiply_gemv(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream) {
-  const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
+  const StridedOutput d{t.d, t.size.m, t.size.n, t.d_line_stride, t.d_batch_stride, output};
   return SixteenBitFloats::dispatch_or_error("a product of a few rows", t.a.dtype, [&]<class T>() {
     return device::to_status(launch_gemv<T>(t, d, stream), "launching the product");
   });
 }
 
 Status multiply_plain(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream) {
-  const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
-  const double squares = static_cast<double>(t.batch) * static_cast<double>((t.m + square_side - 1) / square_side) *
-                         static_cast<double>((t.n + square_side - 1) / square_side);
+  const StridedOutput d{t.d, t.size.m, t.size.n, t.d_line_stride, t.d_batch_stride, output};
+  const double squares = static_cast<double>(t.batch) *
+                         static_cast<double>((t.size.m + square_side - 1) / square_side) *
+                         static_cast<double>((t.size.n + square_side - 1) / square_side);
   plain_matmul_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(square_side, 8), 0, stream>>>(
-      to_strided(t.a), to_strided(t.b), d, t.batch, t.k, tile::to_device_format(t.a.dtype), tile::RowGroups{t.starts});
+      to_strided(t.a), to_strided(t.b), d, t.batch, t.size.k, tile::to_device_format(t.a.dtype),
+      tile::RowGroups{t.starts});
   return device::to_status(cudaGetLastError(), "launching the product");
 }
 
