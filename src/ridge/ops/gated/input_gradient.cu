@@ -2,7 +2,7 @@
 #include "ridge/ops/gated/input_gradient.h"
 
 #include "ridge/device/cuda_status.h"
-#include "ridge/device/dependent_launch.h"
+#include "ridge/device/launch_kernel.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/gated/joined_matmul.h"
 #include "ridge/ops/product/sm90.h"

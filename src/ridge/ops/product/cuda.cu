@@ -158,7 +158,7 @@ Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device
   x.problem.prefetch_constants = plan.prefetch_constants;
   x.cluster = plan.split_mode == tile::SplitMode::cluster_split_k ? plan.splits : c.cluster();
   x.blocks = plan.blocks;
-  x.dependent_launch = plan.dependent_launch;
+  x.order = plan.dependent_launch ? device::LaunchOrder::may_overlap : device::LaunchOrder::after_earlier_kernels;
   x.stream = stream;
   return device::to_status(compiled.launch(x), "launching the product");
 }
