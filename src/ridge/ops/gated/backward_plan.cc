@@ -161,7 +161,7 @@ std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const Devic
 
 Reason unsupported_reason(const GatedBackward& b) {
   if (b.size.m < 0 || b.size.n < 0 || b.size.k < 0)
-    return fmt::format("expected layer of at least 0, found n {}, f {}, d {}", b.size.m, b.size.n, b.size.k);
+    return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", b.size.m, b.size.n, b.size.k);
   if (!SixteenBitFloats::contains(b.dtype))
     return fmt::format("expected {}, found {}", SixteenBitFloats::names(), dtype_name(b.dtype));
   constexpr std::int64_t max_rows = 65535 * GateGradientCall::rows_per_block;
