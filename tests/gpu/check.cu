@@ -81,7 +81,7 @@ __device__ void apply_epilogue(const CheckInput& x, double sum, double magnitude
   if (x.p.d.dtype == DType::f16) unit = 0x1p-11;
   const double least = x.p.d.dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
   y = e.alpha * sum;
-  tolerance = 2.0 * static_cast<double>(x.p.k) * 0x1p-24 * magnitude * fabs(double{e.alpha}) + 0x1p-23 * fabs(y);
+  tolerance = 2.0 * static_cast<double>(x.p.size.k) * 0x1p-24 * magnitude * fabs(double{e.alpha}) + 0x1p-23 * fabs(y);
   if (e.bias.data) {
     const double v = read_operand(e.bias, e.bias.data, b, r, c);
     y += v;
@@ -117,13 +117,13 @@ __global__ void find_max_error(CheckInput x, ErrorSummary* summary) {
   ElementFormat out = ElementFormat::f32;
   if (x.p.d.dtype == DType::bf16) out = ElementFormat::bf16;
   if (x.p.d.dtype == DType::f16) out = ElementFormat::f16;
-  const std::int64_t all = x.p.batch * x.p.m * x.p.n;
+  const std::int64_t all = x.p.batch * x.p.size.m * x.p.size.n;
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
        i += std::int64_t{gridDim.x} * blockDim.x) {
-    const std::int64_t b = i / (x.p.m * x.p.n), r = i / x.p.n % x.p.m, c = i % x.p.n;
+    const std::int64_t b = i / (x.p.size.m * x.p.size.n), r = i / x.p.size.n % x.p.size.m, c = i % x.p.size.n;
     if (x.p.grouped && (r < x.starts[b] || r >= x.starts[b + 1])) continue;
     double sum = 0, magnitude = 0;
-    for (std::int64_t k = 0; k < x.p.k; ++k) {
+    for (std::int64_t k = 0; k < x.p.size.k; ++k) {
       const double product =
           read_element(in, x.a, b * x.p.a.batch_stride + r * x.p.a.row_stride + k * x.p.a.col_stride) *
           read_element(in, x.b, b * x.p.b.batch_stride + k * x.p.b.row_stride + c * x.p.b.col_stride);
@@ -158,7 +158,7 @@ __global__ void find_max_error(CheckInput x, ErrorSummary* summary) {
 // Every byte of the buffer outside D must still be 0xff.
 __global__ void check_outside_bytes(CheckInput x, std::int64_t bytes_of_element, ErrorSummary* summary) {
   const bool rows = x.p.d.col_stride == 1;
-  const std::int64_t length = rows ? x.p.n : x.p.m, lines = rows ? x.p.m : x.p.n;
+  const std::int64_t length = rows ? x.p.size.n : x.p.size.m, lines = rows ? x.p.size.m : x.p.size.n;
   const std::int64_t stride = rows ? x.p.d.row_stride : x.p.d.col_stride, line = lines == 1 ? length : stride;
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < x.d_bytes;
        i += std::int64_t{gridDim.x} * blockDim.x) {
@@ -199,7 +199,7 @@ std::string describe_case(const Case& c) {
                 "batch %ld m %ld n %ld k %ld %s -> %s; a %ld,%ld,%ld+%d b %ld,%ld,%ld+%d d %ld,%ld,%ld+%d; alpha %g "
                 "beta %g act %d "
                 "bias %d gate %d addend %d%s; %s%s config %d splits %d split_mode %d workspace %zu prefetch %d",
-                p.batch, p.m, p.n, p.k, std::string(dtype_name(p.a.dtype)).c_str(),
+                p.batch, p.size.m, p.size.n, p.size.k, std::string(dtype_name(p.a.dtype)).c_str(),
                 std::string(dtype_name(p.d.dtype)).c_str(), p.a.batch_stride, p.a.row_stride, p.a.col_stride,
                 c.a_offset, p.b.batch_stride, p.b.row_stride, p.b.col_stride, c.b_offset, p.d.batch_stride,
                 p.d.row_stride, p.d.col_stride, c.d_offset, c.e.alpha, c.e.beta, static_cast<int>(c.e.activation),
@@ -250,8 +250,8 @@ class CaseRunner {
     }
     const ValueKind kind = c.integers ? ValueKind::integers : ValueKind::normal;
     const std::uint32_t seed = ++seed_;
-    fill_operand(a_, a, c.p.a, c.p.batch, c.p.m, c.p.k, kind, seed, c.nan_row ? c.p.m / 2 : -1);
-    fill_operand(b_, b, c.p.b, c.p.batch, c.p.k, c.p.n, kind, seed + 1000, -1);
+    fill_operand(a_, a, c.p.a, c.p.batch, c.p.size.m, c.p.size.k, kind, seed, c.nan_row ? c.p.size.m / 2 : -1);
+    fill_operand(b_, b, c.p.b, c.p.batch, c.p.size.k, c.p.size.n, kind, seed + 1000, -1);
     fill_epilogue_operands(c, call, kind, seed);
     std::optional<MatmulPlan> plan;
     if (c.config >= 0) plan = make_plan(call, c.workspace, device_, {c.config, c.split, c.copies});
@@ -265,7 +265,7 @@ class CaseRunner {
     splits_ += plan->splits > 1;
     copies_ += plan->copy_a || plan->copy_b;
     grouped_ += c.p.grouped;
-    const std::int64_t bytes = span_elements(c.p.d, c.p.batch, c.p.m, c.p.n) * out + 2048 + c.d_offset * out;
+    const std::int64_t bytes = span_elements(c.p.d, c.p.batch, c.p.size.m, c.p.size.n) * out + 2048 + c.d_offset * out;
     ErrorSummary v{};
     check_cuda(cudaMemsetAsync(summary_.data(), 0, 256, stream_), "clearing the summary");
     for (int i = 0; i < c.runs; ++i) {
@@ -290,7 +290,7 @@ class CaseRunner {
                  call.starts,
                  c.integers && is_exact(c)};
     if (c.e.addend.data && !c.addend_is_d) x.addend_before = call.epilogue.addend.data;
-    if (c.p.batch * c.p.m * c.p.n > 0)
+    if (c.p.batch * c.p.size.m * c.p.size.n > 0)
       find_max_error<<<2048, 128, 0, stream_>>>(x, reinterpret_cast<ErrorSummary*>(summary_.data()));
     if (!c.addend_is_d)
       check_outside_bytes<<<512, 256, 0, stream_>>>(x, out, reinterpret_cast<ErrorSummary*>(summary_.data()));
@@ -352,8 +352,8 @@ class CaseRunner {
         continue;
       }
       const PaddedOperand s{x->batch_stride ? c.p.batch : 1,
-                            x->row_stride ? c.p.m : 1,
-                            x->col_stride ? c.p.n : 1,
+                            x->row_stride ? c.p.size.m : 1,
+                            x->col_stride ? c.p.size.n : 1,
                             {x->dtype, x->row_stride, x->col_stride, x->batch_stride}};
       fill_matrix<<<256, 256, 0, stream_>>>(at, s, element_format(x->dtype), kind, ++seed + 5000, -1);
       x->data = at;
@@ -363,10 +363,11 @@ class CaseRunner {
   bool launch_once(const Case& c, const MatmulCall& call, const MatmulPlan& plan, std::int64_t bytes) {
     check_cuda(cudaMemsetAsync(d_.data(), 0xff, static_cast<std::size_t>(bytes), stream_), "poisoning D");
     if (c.addend_is_d) {
-      fill_matrix<<<256, 256, 0, stream_>>>(call.d, PaddedOperand{c.p.grouped ? 1 : c.p.batch, c.p.m, c.p.n, c.p.d},
+      fill_matrix<<<256, 256, 0, stream_>>>(call.d,
+                                            PaddedOperand{c.p.grouped ? 1 : c.p.batch, c.p.size.m, c.p.size.n, c.p.d},
                                             element_format(c.p.d.dtype), ValueKind::normal, 99, -1);
       check_cuda(cudaMemcpyAsync(addend_.data() + 64, call.d,
-                                 static_cast<std::size_t>(span_elements(c.p.d, c.p.batch, c.p.m, c.p.n) *
+                                 static_cast<std::size_t>(span_elements(c.p.d, c.p.batch, c.p.size.m, c.p.size.n) *
                                                           dtype_bits(c.p.d.dtype) / 8),
                                  cudaMemcpyDeviceToDevice, stream_),
                  "copying the addend");
@@ -432,13 +433,13 @@ EpilogueOperand random_epilogue_operand(Random& r, const Case& c, bool vector) {
   EpilogueOperand x;
   x.data = &x;
   x.dtype = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
-  x.row_stride = vector ? 0 : c.p.n + r.below(3);
+  x.row_stride = vector ? 0 : c.p.size.n + r.below(3);
   x.col_stride = 1;
   if (vector && r.one_in(3)) {
     x.row_stride = 1;
     x.col_stride = 0;
   }
-  x.batch_stride = vector || r.one_in(2) ? 0 : c.p.m * x.row_stride;
+  x.batch_stride = vector || r.one_in(2) ? 0 : c.p.size.m * x.row_stride;
   return x;
 }
 
@@ -447,28 +448,28 @@ void divide_into_groups(Random& r, Case& c) {
   MatmulProblem& p = c.p;
   p.grouped = true;
   p.batch = r.one_in(8) ? 1 + r.below(300) : 1 + r.below(12);
-  while (p.batch * p.k * p.n > (std::int64_t{1} << 24)) {
+  while (p.batch * p.size.k * p.size.n > (std::int64_t{1} << 24)) {
     p.batch = (p.batch + 1) / 2;
-    p.n = std::max<std::int64_t>(1, p.n / 2);
+    p.size.n = std::max<std::int64_t>(1, p.size.n / 2);
   }
   c.gemv = false;
   const bool b_transposed = p.b.row_stride == 1;
-  p.a = random_layout(r, p.a.dtype, 1, p.m, p.k, p.a.col_stride != 1, true);
-  p.b = random_layout(r, p.b.dtype, p.batch, p.k, p.n, b_transposed, r.one_in(4));
-  p.d = random_layout(r, p.d.dtype, 1, p.m, p.n, false, true);
+  p.a = random_layout(r, p.a.dtype, 1, p.size.m, p.size.k, p.a.col_stride != 1, true);
+  p.b = random_layout(r, p.b.dtype, p.batch, p.size.k, p.size.n, b_transposed, r.one_in(4));
+  p.d = random_layout(r, p.d.dtype, 1, p.size.m, p.size.n, false, true);
   for (EpilogueOperand* x : {&c.e.bias, &c.e.gate, &c.e.addend})
     if (x->data) *x = random_epilogue_operand(r, c, x == &c.e.bias);
   if (c.e.bias.data && r.one_in(2)) {
     c.e.bias.row_stride = 0;
     c.e.bias.col_stride = 1;
-    c.e.bias.batch_stride = p.n + r.below(3);  // one bias per group
+    c.e.bias.batch_stride = p.size.n + r.below(3);  // one bias per group
   }
   if (c.e.addend.data) c.e.addend.batch_stride = 0;
   if (c.e.gate.data) c.e.gate.batch_stride = 0;
   if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, 0};
-  for (std::int64_t i = 0; i <= p.batch; ++i) c.starts.push_back(r.below(static_cast<int>(p.m) + 1));
+  for (std::int64_t i = 0; i <= p.batch; ++i) c.starts.push_back(r.below(static_cast<int>(p.size.m) + 1));
   if (r.one_in(2)) c.starts.front() = 0;
-  if (r.one_in(2)) c.starts.back() = static_cast<int>(p.m);
+  if (r.one_in(2)) c.starts.back() = static_cast<int>(p.size.m);
   std::sort(c.starts.begin(), c.starts.end());
   if (r.one_in(4)) c.starts.front() = -r.below(1000);  // a start before row 0
   if (r.one_in(4)) c.starts.back() += r.below(1000);
@@ -478,26 +479,26 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   Case c;
   MatmulProblem& p = c.p;
   p.batch = r.one_in(4) ? 1 + r.below(4) : 1;
-  p.m = r.size(max_size);
-  p.n = r.size(max_size);
-  p.k = r.size(max_size * 2);
+  p.size.m = r.size(max_size);
+  p.size.n = r.size(max_size);
+  p.size.k = r.size(max_size * 2);
   if (r.one_in(60)) {
     if (r.one_in(3))
-      p.m = 0;
+      p.size.m = 0;
     else
-      (r.one_in(2) ? p.n : p.k) = 0;
+      (r.one_in(2) ? p.size.n : p.size.k) = 0;
   }
   if (r.one_in(200)) p.batch = 0;
-  while (p.batch * p.m * p.n * p.k > (std::int64_t{1} << 26)) {
-    p.m = std::max<std::int64_t>(1, p.m / 2);
-    p.k = std::max<std::int64_t>(1, p.k / 2);
+  while (p.batch * p.size.m * p.size.n * p.size.k > (std::int64_t{1} << 26)) {
+    p.size.m = std::max<std::int64_t>(1, p.size.m / 2);
+    p.size.k = std::max<std::int64_t>(1, p.size.k / 2);
   }
   const DType in = r.one_in(2) ? DType::bf16 : DType::f16;
   const DType out =
       r.one_in(2) ? in : std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
-  p.a = random_layout(r, in, p.batch, p.m, p.k, r.one_in(3), r.one_in(4));
-  p.b = random_layout(r, in, p.batch, p.k, p.n, !r.one_in(3), r.one_in(4));
-  p.d = random_layout(r, out, p.batch, p.m, p.n, r.one_in(4), false);
+  p.a = random_layout(r, in, p.batch, p.size.m, p.size.k, r.one_in(3), r.one_in(4));
+  p.b = random_layout(r, in, p.batch, p.size.k, p.size.n, !r.one_in(3), r.one_in(4));
+  p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, r.one_in(4), false);
   if (r.one_in(4)) {
     c.a_offset = r.below(9);
     c.b_offset = r.below(9);
@@ -533,18 +534,18 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
     const auto& config = ops::sm90_kernel_configs[static_cast<std::size_t>(c.config)];
     const bool a_k = (config.swap ? config.b : config.a) == tile::Major::k,
                b_k = (config.swap ? config.a : config.b) == tile::Major::k;
-    p.a = random_layout(r, in, p.batch, p.m, p.k, !a_k, r.one_in(4));
-    p.b = random_layout(r, in, p.batch, p.k, p.n, b_k, r.one_in(4));
-    p.d = random_layout(r, out, p.batch, p.m, p.n, false, false);
+    p.a = random_layout(r, in, p.batch, p.size.m, p.size.k, !a_k, r.one_in(4));
+    p.b = random_layout(r, in, p.batch, p.size.k, p.size.n, b_k, r.one_in(4));
+    p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
   if (r.one_in(10)) {  // few rows with unaligned operands
     c.gemv = true;
     c.config = -1;
-    p.m = 1 + r.below(4);
-    p.a = random_layout(r, in, p.batch, p.m, p.k, false, true);
-    p.b = random_layout(r, in, p.batch, p.k, p.n, true, true);
-    p.d = random_layout(r, out, p.batch, p.m, p.n, false, false);
+    p.size.m = 1 + r.below(4);
+    p.a = random_layout(r, in, p.batch, p.size.m, p.size.k, false, true);
+    p.b = random_layout(r, in, p.batch, p.size.k, p.size.n, true, true);
+    p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
   c.runs = r.one_in(25) ? 10 : 2;

@@ -95,9 +95,9 @@ __global__ void check_gradient(ops::cuda::GateGradientCall c, ElementFormat t, c
 }
 
 ReferenceCall make_reference_call(const cuda::GatedCall& c) {
-  return {c.m,
-          c.n,
-          c.k,
+  return {c.size.m,
+          c.size.n,
+          c.size.k,
           c.x_row_stride,
           c.weights == tile::Major::k ? c.weight_line_stride : 1,
           c.weights == tile::Major::k ? 1 : c.weight_line_stride,
@@ -135,13 +135,13 @@ bool check_one_forward(Random& r, DeviceBuffers& p, int number) {
     if (r.one_in(3)) return (r.below(most / 64) + 1) * 64;
     return r.below(most) + 1;
   };
-  c.m = size(700);
-  c.n = size(700);
-  c.k = r.one_in(20) ? 0 : size(900);
+  c.size.m = size(700);
+  c.size.n = size(700);
+  c.size.k = r.one_in(20) ? 0 : size(900);
   const bool even = r.below(3) != 0;  // most calls are aligned for TMA
   if (even) {
-    c.n = (c.n + 7) / 8 * 8;
-    c.k = (c.k + 7) / 8 * 8;
+    c.size.n = (c.size.n + 7) / 8 * 8;
+    c.size.k = (c.size.k + 7) / 8 * 8;
   }
   c.dtype = r.pick({DType::bf16, DType::bf16, DType::f16, DType::f16, DType::f32});
   if (!r.one_in(8) && c.dtype == DType::f32) c.dtype = DType::bf16;
@@ -152,11 +152,11 @@ bool check_one_forward(Random& r, DeviceBuffers& p, int number) {
   const int pad = even ? 8 * r.below(3) : r.below(5);
   c.weights = r.pick({tile::Major::k, tile::Major::mn});
   const bool along_k = c.weights == tile::Major::k;
-  const std::int64_t weights = along_k ? c.n : c.k;
-  c.x_row_stride = c.k + pad;
-  c.weight_line_stride = (along_k ? c.k : c.n) + (even ? 8 * r.below(2) : r.below(3));
-  c.y_row_stride = c.n + pad;
-  c.h_row_stride = 2 * c.n + pad;
+  const std::int64_t weights = along_k ? c.size.n : c.size.k;
+  c.x_row_stride = c.size.k + pad;
+  c.weight_line_stride = (along_k ? c.size.k : c.size.n) + (even ? 8 * r.below(2) : r.below(3));
+  c.y_row_stride = c.size.n + pad;
+  c.h_row_stride = 2 * c.size.n + pad;
   const std::int64_t in = dtype_bits(c.dtype) / 8, out = dtype_bits(c.out) / 8, shift = even ? 0 : r.below(3);
   c.x = p.x.data() + shift * in;
   c.up = p.up.data() + shift * in;
@@ -168,8 +168,9 @@ bool check_one_forward(Random& r, DeviceBuffers& p, int number) {
   if (c.h && r.one_in(3)) c.y = nullptr;
   if (!r.one_in(4)) c.bu = p.bu.data();
   if (!r.one_in(4)) c.bg = p.bg.data() + (even ? 0 : r.below(3)) * (dtype_bits(c.bias) / 8);
-  const float scale = 1.5F / std::sqrt(static_cast<float>(std::max<std::int64_t>(c.k, 1)));
-  fill_random<<<256, 256>>>(element_format(c.dtype), const_cast<void*>(c.x), c.m * c.x_row_stride, 7u * number + 1, 1);
+  const float scale = 1.5F / std::sqrt(static_cast<float>(std::max<std::int64_t>(c.size.k, 1)));
+  fill_random<<<256, 256>>>(element_format(c.dtype), const_cast<void*>(c.x), c.size.m * c.x_row_stride, 7u * number + 1,
+                            1);
   fill_random<<<256, 256>>>(element_format(c.dtype), const_cast<void*>(c.up), weights * c.weight_line_stride,
                             7u * number + 2, scale);
   fill_random<<<256, 256>>>(element_format(c.dtype), const_cast<void*>(c.gate), weights * c.weight_line_stride,
@@ -177,14 +178,14 @@ bool check_one_forward(Random& r, DeviceBuffers& p, int number) {
   fill_random<<<8, 256>>>(element_format(c.bias), p.bu.data(), 1000, 7u * number + 4, 1);
   fill_random<<<8, 256>>>(element_format(c.bias), p.bg.data(), 1000, 7u * number + 5, 1);
   const char* odd = "";
-  if (c.k > 0 && r.one_in(6)) {
+  if (c.size.k > 0 && r.one_in(6)) {
     odd = "nan";
     set_element<<<1, 1>>>(element_format(c.dtype), const_cast<void*>(c.x),
-                          r.below(static_cast<int>(c.m)) * c.x_row_stride, NAN);
+                          r.below(static_cast<int>(c.size.m)) * c.x_row_stride, NAN);
   }
   if (c.bg && r.one_in(8)) {
     odd = "inf";
-    set_element<<<1, 1>>>(element_format(c.bias), const_cast<void*>(c.bg), r.below(static_cast<int>(c.n)),
+    set_element<<<1, 1>>>(element_format(c.bias), const_cast<void*>(c.bg), r.below(static_cast<int>(c.size.n)),
                           r.one_in(2) ? INFINITY : -INFINITY);
   }
   cudaMemset(p.y.data(), 0x5a, p.y.size());
@@ -214,12 +215,12 @@ bool check_one_forward(Random& r, DeviceBuffers& p, int number) {
   }
   check_forward<<<512, 256>>>(make_reference_call(c), p.found);
   count_overwritten_bytes<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), y_begin,
-                                        c.y ? c.m : 0, c.n * out, c.y_row_stride * out, p.touched);
+                                        c.y ? c.size.m : 0, c.size.n * out, c.y_row_stride * out, p.touched);
   if (c.h)
-    count_overwritten_bytes<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), h_begin, c.m,
-                                          2 * c.n * in, c.h_row_stride * in, p.touched);
+    count_overwritten_bytes<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), h_begin,
+                                          c.size.m, 2 * c.size.n * in, c.h_row_stride * in, p.touched);
   if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) failure = cudaGetErrorString(e);
-  std::vector<char> first(static_cast<std::size_t>(c.m * c.y_row_stride * out)), second(first.size());
+  std::vector<char> first(static_cast<std::size_t>(c.size.m * c.y_row_stride * out)), second(first.size());
   if (failure.empty()) {
     cudaMemcpy(first.data(), p.again.data() + y_begin, first.size(), cudaMemcpyDeviceToHost);
     cudaMemcpy(second.data(), p.y.data() + y_begin, second.size(), cudaMemcpyDeviceToHost);
@@ -230,10 +231,10 @@ bool check_one_forward(Random& r, DeviceBuffers& p, int number) {
       "case %d: m %ld n %ld k %ld in %d out %d bias %d act %d h %d bu %d bg %d lines %ld %ld %ld config %d splits %d "
       "path "
       "%d copies %d%d%d %s: %s wrong %u worst %g first %llu touched %u\n",
-      number, long(c.m), long(c.n), long(c.k), int(c.dtype), int(c.out), int(c.bias), int(c.activation), c.h != nullptr,
-      c.bu != nullptr, c.bg != nullptr, long(c.x_row_stride), long(c.weight_line_stride), long(c.y_row_stride),
-      plan.config, plan.splits, int(plan.path), plan.copy_x, plan.copy_up, plan.copy_gate, odd, failure.c_str(),
-      p.found->wrong, std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
+      number, long(c.size.m), long(c.size.n), long(c.size.k), int(c.dtype), int(c.out), int(c.bias), int(c.activation),
+      c.h != nullptr, c.bu != nullptr, c.bg != nullptr, long(c.x_row_stride), long(c.weight_line_stride),
+      long(c.y_row_stride), plan.config, plan.splits, int(plan.path), plan.copy_x, plan.copy_up, plan.copy_gate, odd,
+      failure.c_str(), p.found->wrong, std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
   return false;
 }
 

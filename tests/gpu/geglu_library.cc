@@ -48,7 +48,7 @@ const char* ridge_geglu_error() { return last_error.c_str(); }
 // ridge_geglu_error.
 void* ridge_geglu_make(std::int64_t n, std::int64_t f, std::int64_t d, int activation, std::int64_t free_bytes,
                        std::int64_t* facts) {
-  cuda::GatedCall sizes{.m = n, .n = f, .k = d};
+  cuda::GatedCall sizes{.size = {n, f, d}};
   sizes.activation = static_cast<cuda::EpilogueActivation>(activation);
   const auto training =
       cuda::plan_gated_training(sizes, static_cast<std::size_t>(free_bytes), *ridge::current_device_numbers());

@@ -31,7 +31,8 @@ void add(const TimedProduct& product, int device, const ProductModel& model, Sam
     Sample y;
     y.product = to.products;
     y.device = device;
-    y.fold = static_cast<int>(static_cast<std::size_t>(product.shape.n * 7919 + product.shape.k * 104729) / 64 % folds);
+    y.fold = static_cast<int>(static_cast<std::size_t>(product.shape.size.n * 7919 + product.shape.size.k * 104729) /
+                              64 % folds);
     y.config = &sm90_kernel_configs[static_cast<std::size_t>(t.config)];
     y.work = x->work;
     y.split = {x->plan.splits, x->plan.split_mode};

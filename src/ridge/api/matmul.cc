@@ -38,7 +38,7 @@ ops::MatmulCall to_internal(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const MatmulEpilogue& e = call.epilogue;
   ops::MatmulCall out;
-  out.problem = {p.batch, p.m, p.n, p.k, to_internal(p.a), to_internal(p.b), to_internal(p.d), p.grouped};
+  out.problem = {p.batch, {p.m, p.n, p.k}, to_internal(p.a), to_internal(p.b), to_internal(p.d), p.grouped};
   out.a = call.a;
   out.b = call.b;
   out.d = call.d;

@@ -116,9 +116,7 @@ Status api::check_product(const ArrayView& a, const ArrayView& b, const ArrayVie
 MatmulProblem api::make_problem(const MatrixLayout& a, const MatrixLayout& b, const ArrayView& left,
                                 const ArrayView& d) {
   MatmulProblem out{.batch = 1,
-                    .m = extent_from_last(d, 1),
-                    .n = extent_from_last(d, 0),
-                    .k = extent_from_last(left, 0),
+                    .size = {extent_from_last(d, 1), extent_from_last(d, 0), extent_from_last(left, 0)},
                     .a = a,
                     .b = b,
                     .d = row_major_layout(d)};

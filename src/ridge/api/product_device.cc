@@ -28,7 +28,7 @@ using Key = std::array<std::int64_t, 20>;
 Key make_key(int device, const cuda::MatmulCall& call) {
   constexpr std::uintptr_t alignment = 16;  // Bytes; kernels access operands in vectors of this size
   const ops::MatmulProblem& p = call.problem;
-  Key out{p.batch, p.m, p.n, p.k, device};
+  Key out{p.batch, p.size.m, p.size.n, p.size.k, device};
   std::size_t at = 5;
   for (const ops::MatrixLayout* x : {&p.a, &p.b, &p.d})
     for (const std::int64_t part : {static_cast<std::int64_t>(x->dtype), x->row_stride, x->col_stride, x->batch_stride})

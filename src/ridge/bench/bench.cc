@@ -57,7 +57,8 @@ Result<Comparison> run_benchmark(const std::string& name, const BenchOptions& op
 }
 
 Json shape_labels(const BenchmarkShape& s) {
-  return {{"op", s.op}, {"dtype", s.dtypes()}, {"out", dtype_name(s.out)}, {"m", s.m}, {"n", s.n}, {"k", s.k}};
+  return {{"op", s.op},    {"dtype", s.dtypes()}, {"out", dtype_name(s.out)},
+          {"m", s.size.m}, {"n", s.size.n},       {"k", s.size.k}};
 }
 
 void set_cpu_product_columns(Comparison& out, const std::vector<BenchmarkShape>& shapes) {

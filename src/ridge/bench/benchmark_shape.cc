@@ -61,7 +61,7 @@ Result<BenchmarkShape> parse_shape(Row row, BenchmarkTarget target) {
   if (s.op != "linear" && s.op != "nt" && s.op != "nn" && s.op != "tn" && s.op != "tt")
     return input_error(fmt::format("expected op linear, nn, tn or tt, found '{}'", s.op));
   RIDGE_TRY_STATUS(read_dtypes(row, s, target));
-  for (auto [key, into] : {std::pair{"m", &s.m}, std::pair{"n", &s.n}, std::pair{"k", &s.k}}) {
+  for (auto [key, into] : {std::pair{"m", &s.size.m}, std::pair{"n", &s.size.n}, std::pair{"k", &s.size.k}}) {
     const std::string& text = row[key];
     const bool digits = !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
     *into = digits ? std::stoll(text) : 0;
@@ -76,21 +76,19 @@ Result<BenchmarkShape> parse_shape(Row row, BenchmarkTarget target) {
 ops::MatmulProblem BenchmarkShape::problem() const {
   const bool ta = op == "tn" || op == "tt", tb = op == "linear" || op == "nt" || op == "tt";
   ops::MatmulProblem p;
-  p.m = m;
-  p.n = n;
-  p.k = k;
+  const auto [m, n, k] = size;
+  p.size = size;
   p.a = {.dtype = dtype, .row_stride = ta ? 1 : k, .col_stride = ta ? m : 1};
   p.b = {.dtype = weights.value_or(dtype), .row_stride = tb ? 1 : n, .col_stride = tb ? k : 1};
   p.d = {.dtype = out, .row_stride = n, .col_stride = 1};
   return p;
 }
 
-double BenchmarkShape::flops() const {
-  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-}
+double BenchmarkShape::flops() const { return 2 * size.multiply_adds(); }
 
 double BenchmarkShape::bytes() const {
-  const auto rows = static_cast<double>(m), columns = static_cast<double>(n), depth = static_cast<double>(k);
+  const auto rows = static_cast<double>(size.m), columns = static_cast<double>(size.n),
+             depth = static_cast<double>(size.k);
   return (depth * (rows * dtype_bits(dtype) + columns * dtype_bits(weights.value_or(dtype))) +
           rows * columns * dtype_bits(out)) /
          8;
@@ -100,7 +98,9 @@ std::string BenchmarkShape::dtypes() const {
   return weights ? fmt::format("{}*{}", dtype_name(dtype), dtype_name(*weights)) : std::string(dtype_name(dtype));
 }
 
-std::string BenchmarkShape::text() const { return fmt::format("{} {} m={} n={} k={}", op, dtypes(), m, n, k); }
+std::string BenchmarkShape::text() const {
+  return fmt::format("{} {} m={} n={} k={}", op, dtypes(), size.m, size.n, size.k);
+}
 
 Result<std::vector<BenchmarkShape>> parse_shapes(std::string_view csv, const std::string& source,
                                                  BenchmarkTarget target) {

@@ -86,15 +86,16 @@ Result<int> CublasLt::prepare_product(const Product& p, std::size_t workspace_by
   lt.release_descriptors();
   lt.workspace_bytes = workspace_bytes;
   const int type = cuda_data_type(p.dtype), first = p.b_transposed ? 1 : 0, second = p.a_transposed ? 1 : 0;
-  const std::int64_t fr = p.b_transposed ? p.k : p.n, fc = p.b_transposed ? p.n : p.k;
-  const std::int64_t sr = p.a_transposed ? p.m : p.k, sc = p.a_transposed ? p.k : p.m;
+  const std::int64_t fr = p.b_transposed ? p.size.k : p.size.n, fc = p.b_transposed ? p.size.n : p.size.k;
+  const std::int64_t sr = p.a_transposed ? p.size.m : p.size.k, sc = p.a_transposed ? p.size.k : p.size.m;
   const auto size = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
   int found = 0, status = lt.product_create(&lt.product, compute_32f, real_32f);
   if (status == 0) status = lt.product_set(lt.product, transpose_a, &first, sizeof first);
   if (status == 0) status = lt.product_set(lt.product, transpose_b, &second, sizeof second);
   if (status == 0) status = lt.layout_create(&lt.first, type, size(fr), size(fc), fr);
   if (status == 0) status = lt.layout_create(&lt.second, type, size(sr), size(sc), sr);
-  if (status == 0) status = lt.layout_create(&lt.result, cuda_data_type(p.out), size(p.n), size(p.m), p.n);
+  if (status == 0)
+    status = lt.layout_create(&lt.result, cuda_data_type(p.out), size(p.size.n), size(p.size.m), p.size.n);
   if (status == 0) status = lt.preference_create(&lt.preference);
   if (status == 0)
     status = lt.preference_set(lt.preference, max_workspace_attribute, &workspace_bytes, sizeof workspace_bytes);

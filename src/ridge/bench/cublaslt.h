@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ridge/base/dtype.h"
+#include "ridge/base/product_size.h"
 #include "ridge/base/result.h"
 
 struct CUstream_st;
@@ -17,7 +18,7 @@ namespace ridge {
 class CublasLt {
  public:
   struct Product {
-    std::int64_t m = 0, n = 0, k = 0;
+    ProductSize size;
     bool a_transposed = false, b_transposed = false;  // A[k, m], B[n, k]
     DType dtype = DType::bf16, out = DType::bf16;     // out may also be f32
   };

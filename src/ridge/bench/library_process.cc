@@ -17,6 +17,7 @@
 #include <random>
 
 #include "ridge/base/cores.h"
+#include "ridge/base/product_size.h"
 #include "ridge/base/string_util.h"
 #include "ridge/base/timer.h"
 #include "ridge/bench/matmul_library.h"
@@ -29,7 +30,7 @@ struct LibraryProcess::Command {
   char op[8] = {};
   DType dtype = DType::f32, out = DType::f32;
   std::optional<DType> weights = {};
-  std::int64_t m = 0, n = 0, k = 0;
+  ProductSize size;
   int calls = 0;
 };
 
@@ -72,8 +73,9 @@ class MatmulTrial {
       DType dtype;
       std::int64_t elements;
       std::optional<ArrayStorage>& storage;
-    } matrices[] = {
-        {p.a.dtype, p.m * p.k, trial->a_}, {p.b.dtype, p.k * p.n, trial->b_}, {p.d.dtype, p.m * p.n, trial->d_}};
+    } matrices[] = {{p.a.dtype, p.size.m * p.size.k, trial->a_},
+                    {p.b.dtype, p.size.k * p.size.n, trial->b_},
+                    {p.d.dtype, p.size.m * p.size.n, trial->d_}};
     for (const auto& [dtype, elements, storage] : matrices) {
       storage = ArrayStorage::make(dtype, elements);
       if (!storage) {
@@ -119,10 +121,10 @@ class MatmulTrial {
     std::mt19937_64 engine(7);
     double worst = 0;
     for (int s = 0; s < checked_elements; ++s) {
-      const auto i = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(p_.m));
-      const auto j = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(p_.n));
+      const auto i = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(p_.size.m));
+      const auto j = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(p_.size.n));
       double sum = 0, size = 0;
-      for (std::int64_t k = 0; k < p_.k; ++k) {
+      for (std::int64_t k = 0; k < p_.size.k; ++k) {
         const double t = ridge::read_element(a_->array(), i * p_.a.row_stride + k * p_.a.col_stride) *
                          ridge::read_element(b_->array(), k * p_.b.row_stride + j * p_.b.col_stride);
         sum += t;
@@ -163,8 +165,7 @@ void LibraryProcess::serve_commands(const std::string& name, int threads, int so
       copy_text(reply.description, (*library)->describe());
     } else if (command.action == Command::Action::prepare) {
       trial.reset();  // frees its memory before the next allocation
-      auto made = MatmulTrial::make(
-          {command.op, command.dtype, command.out, command.m, command.n, command.k, command.weights}, threads);
+      auto made = MatmulTrial::make({command.op, command.dtype, command.out, command.size, command.weights}, threads);
       if (made) trial = std::move(made).value();
       if (!trial)
         set_failure(reply, made.error());
@@ -234,12 +235,7 @@ Result<LibraryReply> LibraryProcess::send_command(const Command& command) {
 }
 
 Result<LibraryReply> LibraryProcess::prepare_product(const BenchmarkShape& shape) {
-  Command command{.action = Command::Action::prepare,
-                  .dtype = shape.dtype,
-                  .out = shape.out,
-                  .m = shape.m,
-                  .n = shape.n,
-                  .k = shape.k};
+  Command command{.action = Command::Action::prepare, .dtype = shape.dtype, .out = shape.out, .size = shape.size};
   command.weights = shape.weights;
   shape.op.copy(command.op, sizeof command.op - 1);
   current_product_ = shape.text();

@@ -27,7 +27,7 @@ double allowed_error(const BenchmarkShape& s) {
   double rounding = 0x1p-24;
   if (s.out == DType::bf16) rounding = 0x1p-8;
   if (s.out == DType::f16) rounding = 0x1p-11;
-  return static_cast<double>(s.k + 8) * 0x1p-24 + rounding;
+  return static_cast<double>(s.size.k + 8) * 0x1p-24 + rounding;
 }
 
 Status check_results_of(std::vector<LibraryProcess>& processes, const BenchmarkShape& shape, ComparisonRow& row) {

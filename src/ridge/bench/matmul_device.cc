@@ -57,8 +57,8 @@ class ProductComparison {
 
   static bool fits_pool(const BenchmarkShape& s) {
     const std::int64_t size = dtype_bits(s.dtype) / 8;
-    return round_up_to_kib(s.m * s.k * size) + round_up_to_kib(s.n * s.k * size) <= pool_bytes &&
-           2 * round_up_to_kib(s.m * s.n * dtype_bits(s.out) / 8) <= output_bytes;
+    return round_up_to_kib(s.size.m * s.size.k * size) + round_up_to_kib(s.size.n * s.size.k * size) <= pool_bytes &&
+           2 * round_up_to_kib(s.size.m * s.size.n * dtype_bits(s.out) / 8) <= output_bytes;
   }
 
   // `peak_flops_per_cycle` is the device's in the shape's dtype; 0 if unknown.
@@ -115,9 +115,9 @@ class ProductComparison {
       RIDGE_TRY_STATUS(queue_.fill_normal(pool_data(), s.dtype, pool_bytes / 2, 1));
       filled_dtype_ = s.dtype;
     }
-    a_bytes_ = round_up_to_kib(s.m * s.k * 2);
-    b_bytes_ = round_up_to_kib(s.n * s.k * 2);
-    d_bytes_ = round_up_to_kib(s.m * s.n * dtype_bits(s.out) / 8);
+    a_bytes_ = round_up_to_kib(s.size.m * s.size.k * 2);
+    b_bytes_ = round_up_to_kib(s.size.n * s.size.k * 2);
+    d_bytes_ = round_up_to_kib(s.size.m * s.size.n * dtype_bits(s.out) / 8);
     set_count_ = std::max<std::int64_t>(
         1, std::min({cold_bytes / (a_bytes_ + b_bytes_ + d_bytes_) + 1, pool_bytes / (a_bytes_ + b_bytes_),
                      output_bytes / d_bytes_, std::int64_t{512}}));
@@ -135,7 +135,7 @@ class ProductComparison {
     call_.constant_b = s.op != "tn";  // weights, unless both operands are activations (a layer's weight gradient)
     if (const auto refusal = cuda::unsupported_reason(call_)) return input_error(s.text() + ": " + refusal.text());
     plan_ = cuda::choose_plan(call_, static_cast<std::size_t>(workspace_bytes), device_);
-    product_ = {s.m, s.n, s.k, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
+    product_ = {s.size, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
     RIDGE_TRY(found, cublaslt_.prepare_product(product_, static_cast<std::size_t>(baseline_workspace_bytes)));
     heuristic_count_ = found;
     max_error_ = 0;
@@ -160,8 +160,7 @@ class ProductComparison {
     std::byte* const theirs = output_data() + d_bytes_;
     auto* const results = reinterpret_cast<cuda::CheckCounters*>(check_buffer());
     const cuda::CheckedProduct p{
-        product_.m,   product_.n, product_.k, product_.a_transposed, product_.b_transposed, product_.dtype,
-        product_.out, call_.a,    call_.b};
+        product_.size, product_.a_transposed, product_.b_transposed, product_.dtype, product_.out, call_.a, call_.b};
     cuda::CheckCounters found[2];
     RIDGE_TRY_STATUS(queue_.set_bytes(output_data(), 0xff, d_bytes_));
     RIDGE_TRY_STATUS(queue_.set_bytes(results, 0, sizeof found));

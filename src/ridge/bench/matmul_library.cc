@@ -44,7 +44,7 @@ class OpenBlas : public MatmulLibrary {
     const auto *x = static_cast<const float*>(a), *w = static_cast<const float*>(b);
     auto* y = static_cast<float*>(d);
     const bool ta = p.a.col_stride != 1, tb = p.b.col_stride != 1;
-    const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
+    const int m = static_cast<int>(p.size.m), n = static_cast<int>(p.size.n), k = static_cast<int>(p.size.k);
     const int lda = static_cast<int>(ta ? p.a.col_stride : p.a.row_stride),
               ldb = static_cast<int>(tb ? p.b.col_stride : p.b.row_stride);
     const int ldd = static_cast<int>(p.d.row_stride);

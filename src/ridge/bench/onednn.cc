@@ -70,8 +70,9 @@ class OneDnn : public MatmulLibrary {
 
   std::function<void()> bind(const ops::MatmulProblem& p, const void* a, const void* b, void* d) override {
     dnnl_memory_desc_t da, db, dd;
-    if (!describe_matrix(da, p.a, p.batch, p.m, p.k) || !describe_matrix(db, p.b, p.batch, p.k, p.n) ||
-        !describe_matrix(dd, p.d, p.batch, p.m, p.n))
+    if (!describe_matrix(da, p.a, p.batch, p.size.m, p.size.k) ||
+        !describe_matrix(db, p.b, p.batch, p.size.k, p.size.n) ||
+        !describe_matrix(dd, p.d, p.batch, p.size.m, p.size.n))
       return {};
     dnnl_matmul_desc_t desc;
     dnnl_primitive_desc_t chosen = nullptr;

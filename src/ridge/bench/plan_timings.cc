@@ -217,7 +217,7 @@ std::string format_timings_header(const TimedDevice& d) {
 
 std::string format_timings_line(const TimedProduct& product) {
   const BenchmarkShape& s = product.shape;
-  std::string out = fmt::format("{},{},{},{},{},", s.op, dtype_name(s.dtype), s.m, s.n, s.k);
+  std::string out = fmt::format("{},{},{},{},{},", s.op, dtype_name(s.dtype), s.size.m, s.size.n, s.size.k);
   for (const TimedPlan& plan : product.plans) out += (out.back() == ',' ? "" : " ") + format_plan(plan);
   return out + "\n";
 }

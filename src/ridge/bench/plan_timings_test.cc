@@ -23,7 +23,7 @@ TimedDevice device() {
 }
 
 TimedProduct product() {
-  return {{.op = "tn", .dtype = DType::bf16, .out = DType::bf16, .m = 64, .n = 4096, .k = 512},
+  return {{.op = "tn", .dtype = DType::bf16, .out = DType::bf16, .size = {64, 4096, 512}},
           {{.config = 3, .split = {}, .copies = {}, .seconds = 12.34e-6},
            {.config = 3, .split = {4, SplitMode::split_k}, .copies = {.a = true}, .seconds = 1e-6},
            {.config = 5, .split = {16, SplitMode::cooperative_split_k}, .copies = {true, true}, .seconds = 2e-6},

@@ -84,8 +84,8 @@ class TorchLibrary : public MatmulLibrary {
                                  static_cast<long long>(columns), static_cast<long long>(l.row_stride),
                                  static_cast<long long>(l.col_stride));
     };
-    void* operands =
-        python_.build_value("(NNN)", matrix(a, p.a, p.m, p.k), matrix(b, p.b, p.k, p.n), matrix(d, p.d, p.m, p.n));
+    void* operands = python_.build_value("(NNN)", matrix(a, p.a, p.size.m, p.size.k),
+                                         matrix(b, p.b, p.size.k, p.size.n), matrix(d, p.d, p.size.m, p.size.n));
     void* bound = python_.call(bind_, operands);
     python_.release(operands);
     if (!bound) python_.forget_error();

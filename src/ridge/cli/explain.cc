@@ -7,8 +7,6 @@
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 #include "ridge/program/bindings.h"
-#include "ridge/report/cache_lines.h"
-#include "ridge/report/chain.h"
 #include "ridge/report/compare.h"
 #include "ridge/report/parts/tables.h"
 #include "ridge/report/small_reports.h"

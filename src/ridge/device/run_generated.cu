@@ -9,6 +9,7 @@
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/device/kernel_store.h"
+#include "ridge/device/launch_kernel.h"
 #include "ridge/device/nvrtc.h"
 #include "ridge/device/stream.h"
 
@@ -29,22 +30,11 @@ Result<std::string> find_or_compile(const std::string& text) {
   return made;
 }
 
-// Returns the launch configuration, which points to `cluster`.
-cudaLaunchConfig_t launch_config(const GeneratedKernel& kernel, cudaLaunchAttribute& cluster) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(kernel.blocks));
-  config.blockDim = dim3(static_cast<unsigned>(kernel.threads));
-  config.dynamicSmemBytes = static_cast<std::size_t>(kernel.shared_bytes);
-  cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(kernel.cluster_blocks);
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
-  if (kernel.cluster_blocks > 1) {
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-  }
-  return config;
+LaunchShape launch_shape(const GeneratedKernel& kernel, std::int64_t blocks) {
+  return {.blocks = blocks,
+          .threads = kernel.threads,
+          .shared_bytes = static_cast<std::size_t>(kernel.shared_bytes),
+          .cluster_blocks = kernel.cluster_blocks};
 }
 
 Result<LoadedKernel> load_kernel(const GeneratedKernel& kernel) {
@@ -60,9 +50,8 @@ Result<LoadedKernel> load_kernel(const GeneratedKernel& kernel) {
   if (e == cudaSuccess && kernel.shared_bytes > 0)
     e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
   if (e == cudaSuccess && kernel.persistent) {
-    cudaLaunchAttribute cluster;
-    const cudaLaunchConfig_t config = launch_config(kernel, cluster);
-    e = cudaOccupancyMaxActiveClusters(&out.max_clusters, function, &config);
+    const LaunchConfig config(launch_shape(kernel, kernel.blocks), LaunchOrder::after_earlier_kernels, nullptr);
+    e = cudaOccupancyMaxActiveClusters(&out.max_clusters, function, &config.get());
     if (e == cudaSuccess && out.max_clusters < 1) e = cudaErrorLaunchOutOfResources;
   }
   RIDGE_TRY_STATUS(to_status(e, "loading a generated kernel"));
@@ -86,15 +75,13 @@ Result<LoadedKernel> find_or_load_kernel(const GeneratedKernel& kernel) {
 Status launch_generated(const GeneratedKernel& kernel, CUstream_st* stream) {
   if (kernel.blocks == 0) return Done{};
   RIDGE_TRY(code, find_or_load_kernel(kernel));
-  cudaLaunchAttribute cluster;
-  cudaLaunchConfig_t config = launch_config(kernel, cluster);
-  if (kernel.persistent)
-    config.gridDim.x =
-        static_cast<unsigned>(std::min(kernel.blocks, std::int64_t{code.max_clusters} * kernel.cluster_blocks));
-  config.stream = stream;
+  const std::int64_t concurrent_blocks = std::int64_t{code.max_clusters} * kernel.cluster_blocks;
+  const LaunchConfig config(
+      launch_shape(kernel, kernel.persistent ? std::min(kernel.blocks, concurrent_blocks) : kernel.blocks),
+      LaunchOrder::after_earlier_kernels, stream);
   auto* words = const_cast<std::uint64_t*>(kernel.arguments.data());
   void* arguments[] = {words};
-  return to_status(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(code.kernel), arguments),
+  return to_status(cudaLaunchKernelExC(&config.get(), reinterpret_cast<const void*>(code.kernel), arguments),
                    "launching a generated kernel");
 }
 

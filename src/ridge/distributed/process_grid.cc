@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t max_grid_devices = 4096;
 
 // Returns the real-valued grid of `devices` devices that moves the fewest words. Short sides may stay unsplit (1).
-std::array<double, 3> optimal_real_grid(double devices, const MatmulDims& dims) {
+std::array<double, 3> optimal_real_grid(double devices, const ProductSize& dims) {
   const std::array<double, 3> d{static_cast<double>(dims.m), static_cast<double>(dims.n), static_cast<double>(dims.k)};
   std::array<std::size_t, 3> order{0, 1, 2};
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return d[a] > d[b]; });
@@ -56,7 +56,7 @@ class ProductDistributor {
       if (!contains(taken, std::string(1, letter))) letters_ += letter;
   }
 
-  MatmulDims product_dims() const {
+  ProductSize product_dims() const {
     const auto all = [&](const std::vector<std::string>& dims) {
       std::int64_t out = 1;
       for (const std::string& dim : dims) out *= sizes_.at(dim);
@@ -156,7 +156,7 @@ Status validate_program(const Program& program, const Bindings& sizes, std::int6
 
 }  // namespace
 
-std::int64_t words_moved(const ProcessGrid& grid, const MatmulDims& dims) {
+std::int64_t words_moved(const ProcessGrid& grid, const ProductSize& dims) {
   return (grid.n - 1) * dims.m * dims.k + (grid.m - 1) * dims.k * dims.n + (grid.k - 1) * dims.m * dims.n;
 }
 
@@ -168,7 +168,7 @@ std::vector<ProcessGrid> list_grids(std::int64_t devices) {
   return out;
 }
 
-ProcessGrid best_grid(std::int64_t devices, const MatmulDims& dims) {
+ProcessGrid best_grid(std::int64_t devices, const ProductSize& dims) {
   std::optional<ProcessGrid> out;
   for (const ProcessGrid& grid : list_grids(devices))
     if (grid.device_count() == devices && (!out || words_moved(grid, dims) < words_moved(*out, dims))) out = grid;
@@ -180,7 +180,7 @@ Result<DistributedProduct> distribute_product(const Program& program, const Mach
   RIDGE_TRY(sizes, program.bind_sizes(given));
   RIDGE_TRY_STATUS(validate_program(program, sizes, devices));
   const ProductDistributor distributor(program, sizes);
-  const MatmulDims dims = distributor.product_dims();
+  const ProductSize dims = distributor.product_dims();
   std::optional<DistributedProduct> best;
   double best_s = 0;
   for (std::int64_t used_devices = 1; used_devices <= devices; ++used_devices) {

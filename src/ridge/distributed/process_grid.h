@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ridge/base/product_size.h"
 #include "ridge/distributed/layout.h"
 #include "ridge/machine/machine.h"
 
@@ -19,15 +20,12 @@ struct ProcessGrid {
   std::int64_t device_count() const { return m * n * k; }
   auto operator<=>(const ProcessGrid&) const = default;
 };
-struct MatmulDims {
-  std::int64_t m = 1, n = 1, k = 1;
-};
-std::int64_t words_moved(const ProcessGrid& grid, const MatmulDims& dims);
+std::int64_t words_moved(const ProcessGrid& grid, const ProductSize& dims);
 
 // Returns every grid of at most `devices` devices.
 std::vector<ProcessGrid> list_grids(std::int64_t devices);
 // Returns the grid of exactly `devices` devices that moves the fewest words; the first of several.
-ProcessGrid best_grid(std::int64_t devices, const MatmulDims& dims);
+ProcessGrid best_grid(std::int64_t devices, const ProductSize& dims);
 
 // The program on the grid with the shortest predicted time on the machine.
 struct DistributedProduct {

@@ -26,7 +26,7 @@ TEST(ProcessGrid, best_grid_moves_the_fewest_words) {
   std::mt19937 random(5);
   for (int i = 0; i < 2000; ++i) {
     const auto side = [&] { return static_cast<std::int64_t>(1 + random() % (i % 2 == 0 ? 50 : 5000)); };
-    const MatmulDims size{side(), side(), side()};
+    const ProductSize size{side(), side(), side()};
     const auto devices = static_cast<std::int64_t>(1 + random() % 64);
     const std::int64_t words = words_moved(best_grid(devices, size), size);
     for (const ProcessGrid& grid : list_grids(devices))

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ridge/base/product_size.h"
 #include "ridge/base/result.h"
 
 namespace ridge::ops {
@@ -68,7 +69,7 @@ struct PlanProperties {
   std::int64_t result_line_bytes = 0;  // Distance between the starts of the result's rows
   bool element_stores = false;         // True if rows of the result are unaligned, so that elements are stored singly
   struct PaddedProduct {               // The same product with m, n and k rounded up to multiples of 8
-    std::int64_t m = 0, n = 0, k = 0;
+    ProductSize size;
     double predicted_s = 0;
   };
   std::optional<PaddedProduct> padded = {};  // Present if an operand is copied or elements are stored one by one

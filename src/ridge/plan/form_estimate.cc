@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/product_size.h"
 #include "ridge/plan/library_model.h"
 
 namespace ridge {
@@ -17,23 +18,18 @@ double sustained_math_s(const Prediction& p) {
   return p.time_math_s.value_or(0) * slowdown;
 }
 
-struct GroupProductSize {
-  double m = 1, n = 1, k = 1;
-};
-GroupProductSize product_size(const ops::MatmulProblem& p) {
-  return {static_cast<double>(p.batch * p.m), static_cast<double>(p.n), static_cast<double>(p.k)};
-}
+ProductSize join_batch(const ops::MatmulProblem& p) { return {p.batch * p.size.m, p.size.n, p.size.k}; }
 
 // Returns the largest product of the group.
-GroupProductSize largest_product(const Plan& plan, int group) {
-  GroupProductSize out;
+ProductSize largest_product(const Plan& plan, int group) {
+  ProductSize out{1, 1, 1};
   for (const PlanStep& step : plan.steps) {
     if (step.group != group) continue;
-    GroupProductSize one;
+    ProductSize one{1, 1, 1};
     if (const auto* plain = std::get_if<ops::MatmulProblem>(&step.kernel))
-      one = product_size(ops::to_uniform_batch(*plain));
-    if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) one = product_size(fused->product);
-    if (one.m * one.n * one.k > out.m * out.n * out.k) out = one;
+      one = join_batch(ops::to_uniform_batch(*plain));
+    if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) one = join_batch(fused->product);
+    if (one.multiply_adds() > out.multiply_adds()) out = one;
   }
   return out;
 }
@@ -50,14 +46,14 @@ std::vector<double> cpu_formula_inputs(const Explanation& explanation, const Pla
   }
   const MemoryLevel& memory = explanation.machine.memory.front();
   const double slowdown = memory.sustained && memory.bandwidth ? memory.bandwidth->value / memory.sustained->value : 1;
-  const GroupProductSize p = largest_product(plan, group);
+  const ProductSize p = largest_product(plan, group);
   return {std::max(multiply, min_seconds),
           std::max({other, functions_s, min_seconds}),
           std::max(group_prediction.time_memory_s.value_or(0) * slowdown, min_seconds),
           std::max(static_cast<double>(of.bytes_after), 1.0),
-          std::max(p.m, 1.0),
-          std::max(p.n, 1.0),
-          std::max(p.k, 1.0)};
+          static_cast<double>(std::max<std::int64_t>(p.m, 1)),
+          static_cast<double>(std::max<std::int64_t>(p.n, 1)),
+          static_cast<double>(std::max<std::int64_t>(p.k, 1))};
 }
 
 ops::LibraryDevice make_library_device(const Machine& machine, const ops::DatasheetRates& rates) {

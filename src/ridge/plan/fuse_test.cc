@@ -329,7 +329,7 @@ TEST(Fuse, OneStepMovesTheBytesOfItsGroup) {
     EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, 1, 2, 3, 4, 7}));
     for (const pool::Cpu& cpu : pool::all_test_cpus()) {
       // Tiles read short rows of x in place, and then each of two threads reads all of x for its own columns.
-      const bool in_place = cpu.isa == pool::Isa::amx && step.product.k % 32 == 0;
+      const bool in_place = cpu.isa == pool::Isa::amx && step.product.size.k % 32 == 0;
       const std::int64_t again = in_place ? p.buffers[0].size_bytes() : 0;
       EXPECT_EQ(ops::count_cpu_traffic(step, 1, cpu).global_bytes(), p.fusion.groups[0].bytes_after)
           << pool::describe_cpu(cpu);

@@ -70,7 +70,12 @@ Result<LibraryModel> find_library_model(const Machine& machine, DType dtype) {
 ops::LibraryProduct to_library_product(const ops::MatmulProblem& given) {
   const ops::MatmulProblem p = ops::to_uniform_batch(given);
   const auto size = [](std::int64_t x) { return static_cast<double>(x); };
-  return {size(p.batch), size(p.m), size(p.n), size(p.k), dtype_bits(p.a.dtype) / 8.0, dtype_bits(p.d.dtype) / 8.0};
+  return {size(p.batch),
+          size(p.size.m),
+          size(p.size.n),
+          size(p.size.k),
+          dtype_bits(p.a.dtype) / 8.0,
+          dtype_bits(p.d.dtype) / 8.0};
 }
 
 std::optional<LibraryKernel> find_library_kernel(const PlanStep& step, std::int64_t bytes) {

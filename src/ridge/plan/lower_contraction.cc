@@ -89,9 +89,8 @@ class ProductOperands {
   ops::MatmulProblem make_problem(int left, int right, int result) const {
     const Shape &l = to_.shape_of(left), &r = to_.shape_of(right), &d = to_.shape_of(result);
     return {.batch = extent_along(d, dims_.batch),
-            .m = extent_along(d, dims_.m),
-            .n = extent_along(d, dims_.n),
-            .k = extent_along(count_elements(l) >= count_elements(r) ? l : r, dims_.k),
+            .size = {extent_along(d, dims_.m), extent_along(d, dims_.n),
+                     extent_along(count_elements(l) >= count_elements(r) ? l : r, dims_.k)},
             .a = {},
             .b = {},
             .d = {}};
@@ -134,7 +133,7 @@ class MatmulLowering {
     problem.d = d.layout;
     // A column-major result is computed as the transposed product: D^T = B^T * A^T.
     if (problem.d.col_stride != 1) {
-      std::swap(problem.m, problem.n);
+      std::swap(problem.size.m, problem.size.n);
       std::swap(problem.a, problem.b);
       std::swap(a.buffer, b.buffer);
       for (ops::MatrixLayout* each : {&problem.a, &problem.b, &problem.d})
@@ -190,7 +189,7 @@ class FusedMatmulLowering {
     const MatrixOperand b = operands_.prepare_operand(p.right, operands_.math_dtype(p.right, p.left), g.k, g.n);
     out.product.a = a.layout;
     out.product.b = b.layout;
-    out.product.d = {DType::f32, out.product.n, 1, out.product.m * out.product.n};
+    out.product.d = {DType::f32, out.product.size.n, 1, out.product.size.m * out.product.size.n};
     std::vector<int> buffers{a.buffer, b.buffer, -1};
     if (products_.size() == 2) {
       const MatrixOperand c =
@@ -233,11 +232,11 @@ class FusedMatmulLowering {
     };
     return {view.buffer,
             view.dtype,
-            {axis("batch", p.batch, strides[0]), axis("m", p.m, strides[1]), axis("n", p.n, strides[2])}};
+            {axis("batch", p.batch, strides[0]), axis("m", p.size.m, strides[1]), axis("n", p.size.n, strides[2])}};
   }
 
   LoweredChain lower_epilogue(const FusionGroup& group, const ops::MatmulProblem& p) {
-    const Shape space{{"batch", p.batch, p.m * p.n}, {"m", p.m, p.n}, {"n", p.n, 1}};
+    const Shape space{{"batch", p.batch, p.size.m * p.size.n}, {"m", p.size.m, p.size.n}, {"n", p.size.n, 1}};
     std::vector<View> sums;
     for (std::size_t i = 0; i < products_.size(); ++i) sums.push_back({-1 - static_cast<int>(i), DType::f32, space});
     const JoinedNodes chain = join_statements(to_.program, group.statements, group.results);

@@ -262,9 +262,8 @@ std::optional<RoutedProductKernels> make_routed_product_kernels(const Lowering& 
   out.scatter.values = result.dtype;
   out.scatter.width = n_extent;
   out.product = {.batch = experts.extent,
-                 .m = capacity > 0 && capacity <= count / experts.extent ? capacity * experts.extent : count,
-                 .n = n_extent,
-                 .k = k_extent,
+                 .size = {capacity > 0 && capacity <= count / experts.extent ? capacity * experts.extent : count,
+                          n_extent, k_extent},
                  .a = {x.dtype, k_extent, 1},
                  .b = {w.dtype, *w_k, *w_n, experts.stride},
                  .d = {result.dtype, n_extent, 1},
@@ -281,7 +280,7 @@ bool lower_as_grouped_product(Lowering& to, int group, const Expression& e) {
   const int x = to.view_of(in[0]).buffer, w = to.view_of(in[1]).buffer, ids = to.view_of(in[2]).buffer;
   const ops::MatmulProblem& p = found->product;
   const int row_indices = to.add_buffer(DType::int32, found->gather.row_map_elements());
-  const int rows = to.add_buffer(p.a.dtype, p.m * p.k), sums = to.add_buffer(p.d.dtype, p.m * p.n);
+  const int rows = to.add_buffer(p.a.dtype, p.size.m * p.size.k), sums = to.add_buffer(p.d.dtype, p.size.m * p.size.n);
   const auto add = [&](auto kernel, std::vector<int> buffers, std::string copy) {
     to.plan.steps.push_back({.group = group,
                              .kernel = std::move(kernel),

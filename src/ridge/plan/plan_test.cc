@@ -41,7 +41,7 @@ TEST(Plan, DoesNotCopyTransposedWeights) {
 TEST(Plan, SwapsTheOperandsOfATransposedResult) {
   const Plan p = planned("f32[B, D] * f32[D, F] -> f32[F, B]", {{"B", 2}, {"D", 3}, {"F", 5}});
   ASSERT_EQ(p.steps.size(), 1u);
-  EXPECT_EQ(matmul(p, 0).m, 5);
+  EXPECT_EQ(matmul(p, 0).size.m, 5);
   EXPECT_EQ(matmul(p, 0).d, (MatrixLayout{DType::f32, 2, 1, 0}));
   EXPECT_EQ(matmul(p, 0).a, (MatrixLayout{DType::f32, 1, 5, 0}));
   EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{1, 0, 2}));
@@ -57,9 +57,9 @@ TEST(Plan, GroupsBatchAndMergesDimensions) {
 
 TEST(Plan, ADotProductHasOneRowAndColumn) {
   const Plan p = planned("x * y: f32[N], f32[N] -> f32[1]", {{"N", 9}});
-  EXPECT_EQ(matmul(p, 0).m, 1);
-  EXPECT_EQ(matmul(p, 0).n, 1);
-  EXPECT_EQ(matmul(p, 0).k, 9);
+  EXPECT_EQ(matmul(p, 0).size.m, 1);
+  EXPECT_EQ(matmul(p, 0).size.n, 1);
+  EXPECT_EQ(matmul(p, 0).size.k, 9);
 }
 
 TEST(Plan, CopiesAnOperandWithoutASingleStride) {
@@ -69,7 +69,7 @@ TEST(Plan, CopiesAnOperandWithoutASingleStride) {
   EXPECT_EQ(chain(p, 0).extents, (std::vector<std::int64_t>{3, 4, 5}));
   EXPECT_EQ(chain(p, 0).tensors[0].strides, (std::vector<std::int64_t>{20, 1, 4}));
   EXPECT_EQ(chain(p, 0).tensors[1].strides, (std::vector<std::int64_t>{20, 5, 1}));
-  EXPECT_EQ(matmul(p, 1).k, 12);
+  EXPECT_EQ(matmul(p, 1).size.k, 12);
   EXPECT_EQ(p.buffers.size(), 4u);
 }
 

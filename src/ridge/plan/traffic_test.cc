@@ -38,20 +38,21 @@ Index traffic_by_config(const MatmulProblem& p, const ops::cuda::MatmulPlan& pla
   constexpr MatmulConfig c = sm90_kernel_configs[index];
   using Kernel = ops::Matmul<c, Bf16, Bf16, Out>;
   typename Kernel::Globals g;
-  const Index m = c.swap ? p.n : p.m, n = c.swap ? p.m : p.n;
+  const Index m = c.swap ? p.size.n : p.size.m, n = c.swap ? p.size.m : p.size.n;
   g.a.rows = m;
   g.b.rows = n;
-  g.a.cols = g.b.cols = p.k;
+  g.a.cols = g.b.cols = p.size.k;
   g.d.rows = m;
   g.d.cols = n;
   tile::trace::TileSchedule s;
   s.tile_shape = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()};
   s.blocks = 4 * c.cluster();
   if (plan.split_mode == tile::SplitMode::stream_k) s.blocks = plan.blocks;
-  s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.k), static_cast<int>(p.batch), plan.splits};
+  s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.size.k), static_cast<int>(p.batch),
+             plan.splits};
   s.sizes.split_mode = plan.split_mode;
   const tile::trace::TrafficCounts x = tile::trace::count_traffic_of<Kernel>(g, s);
-  EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
+  EXPECT_EQ(x.flops, 2 * p.batch * p.size.m * p.size.n * p.size.k);
   return x.load(&g.a).global_bytes + x.load(&g.b).global_bytes + x.store(&g.d).global_bytes + x.partial_written_bytes +
          x.partial_read_bytes;
 }
@@ -88,21 +89,25 @@ Index expected(const MatmulProblem& p, const GroupPrediction& op) {
   const auto plan = ops::cuda::choose_plan(call, std::size_t{512} << 20, h200_numbers());
   const Index in = dtype_bits(p.a.dtype) / 8, out = dtype_bits(p.d.dtype) / 8;
   if (plan.path == ops::cuda::MatmulPlan::Path::plain)
-    return p.batch * (in * p.k * (p.m * ceil_div(p.n, 32) + p.n * ceil_div(p.m, 32)) + out * p.m * p.n);
+    return p.batch * (in * p.size.k * (p.size.m * ceil_div(p.size.n, 32) + p.size.n * ceil_div(p.size.m, 32)) +
+                      out * p.size.m * p.size.n);
   if (plan.path == ops::cuda::MatmulPlan::Path::gemv)
-    return p.batch * (in * p.k * (plan.d_transposed ? p.n * ceil_div(p.m, 2) + p.m : p.m * ceil_div(p.n, 2) + p.n) +
-                      out * p.m * p.n);
+    return p.batch * (in * p.size.k *
+                          (plan.d_transposed ? p.size.n * ceil_div(p.size.m, 2) + p.size.m
+                                             : p.size.m * ceil_div(p.size.n, 2) + p.size.n) +
+                      out * p.size.m * p.size.n);
   EXPECT_EQ(ops::config_name(plan.config), op.plan.kernel);
   const MatmulConfig& c = sm90_kernel_configs[plan.config];
   // A cluster's tiles are adjacent and are loaded as one.
-  const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, down = ceil_div(p.m, c.swap ? wide : high),
-              across = ceil_div(p.n, c.swap ? high : wide);
+  const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, down = ceil_div(p.size.m, c.swap ? wide : high),
+              across = ceil_div(p.size.n, c.swap ? high : wide);
   const Index partial =
-      2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * down * across * c.cluster(), ceil_div(p.k, c.k));
+      2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * down * across * c.cluster(), ceil_div(p.size.k, c.k));
   const Index text = (out == 2 ? short_out : long_out)[plan.config](p, plan);
-  EXPECT_EQ(text, p.batch * (in * p.k * (p.m * across + p.n * down) + out * p.m * p.n) + partial);
-  return text + (plan.copy_a ? 2 * in * p.m * p.k * matrices(p.a, p) : 0) +
-         (plan.copy_b ? 2 * in * p.n * p.k * matrices(p.b, p) : 0);
+  EXPECT_EQ(text,
+            p.batch * (in * p.size.k * (p.size.m * across + p.size.n * down) + out * p.size.m * p.size.n) + partial);
+  return text + (plan.copy_a ? 2 * in * p.size.m * p.size.k * matrices(p.a, p) : 0) +
+         (plan.copy_b ? 2 * in * p.size.n * p.size.k * matrices(p.b, p) : 0);
 }
 
 constexpr const char* programs[] = {
@@ -176,25 +181,25 @@ template <class In, class Out> struct RecordingMatmul : ops::Matmul<ops::cpu_ker
 
 template <class In, class Out> void run_recorded(const MatmulProblem& p, int threads) {
   const auto seen = [&p](const ops::MatrixLayout& x, const void* data, Index lines, Index line, Index k) {
-    tile::Matrix m{data, lines, p.k, line, k, x.batch_stride};
-    if (p.k <= 1) m.col_stride = 1;
+    tile::Matrix m{data, lines, p.size.k, line, k, x.batch_stride};
+    if (p.size.k <= 1) m.col_stride = 1;
     if (lines <= 1 && m.col_stride != 1) m.row_stride = 1;
     return m;
   };
-  const std::vector<In> a(p.batch * p.m * p.k), b(static_cast<std::size_t>(p.batch * p.n * p.k));
-  std::vector<Out> d(p.batch * p.m * p.n);
+  const std::vector<In> a(p.batch * p.size.m * p.size.k), b(static_cast<std::size_t>(p.batch * p.size.n * p.size.k));
+  std::vector<Out> d(p.batch * p.size.m * p.size.n);
   using Kernel = RecordingMatmul<In, Out>;
   typename Kernel::Globals g;
-  static_cast<tile::Matrix&>(g.a) = seen(p.a, a.data(), p.m, p.a.row_stride, p.a.col_stride);
-  static_cast<tile::Matrix&>(g.b) = seen(p.b, b.data(), p.n, p.b.col_stride, p.b.row_stride);
+  static_cast<tile::Matrix&>(g.a) = seen(p.a, a.data(), p.size.m, p.a.row_stride, p.a.col_stride);
+  static_cast<tile::Matrix&>(g.b) = seen(p.b, b.data(), p.size.n, p.b.col_stride, p.b.row_stride);
   g.d.data = d.data();
-  g.d.rows = p.m;
-  g.d.cols = p.n;
+  g.d.rows = p.size.m;
+  g.d.cols = p.size.n;
   g.d.row_stride = p.d.row_stride;
   g.d.col_stride = p.d.col_stride;
   g.d.batch_stride = p.d.batch_stride;
   recorded_a = recorded_b = recorded_d = recorded_flops = 0;
-  tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::find_engine(p.a.dtype, p.b.dtype), threads);
+  tile::cpu::run_kernel<Kernel>(g, {p.batch, p.size}, *tile::cpu::find_engine(p.a.dtype, p.b.dtype), threads);
 }
 
 // On any CPU: each operand is read at least once, and at most as often as the kernel requests it.
@@ -203,11 +208,11 @@ void expect_consistent_traffic(const MatmulProblem& p, int threads) {
   for (const pool::Cpu& cpu : pool::all_test_cpus()) {
     const MatmulTraffic x = ops::count_cpu_traffic(p, threads, {}, cpu);
     SCOPED_TRACE(pool::describe_cpu(cpu));
-    EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
-    EXPECT_EQ(x.d.global_bytes, out * p.batch * p.m * p.n);
-    EXPECT_GE(x.a.global_bytes, in * p.batch * p.m * p.k);
+    EXPECT_EQ(x.flops, 2 * p.batch * p.size.m * p.size.n * p.size.k);
+    EXPECT_EQ(x.d.global_bytes, out * p.batch * p.size.m * p.size.n);
+    EXPECT_GE(x.a.global_bytes, in * p.batch * p.size.m * p.size.k);
     EXPECT_LE(x.a.global_bytes, x.a.requested_bytes);
-    EXPECT_GE(x.b.global_bytes, in * p.batch * p.n * p.k);
+    EXPECT_GE(x.b.global_bytes, in * p.batch * p.size.n * p.size.k);
     EXPECT_LE(x.b.global_bytes, x.b.requested_bytes);
   }
 }

@@ -76,8 +76,8 @@ std::string unaligned_text(const GroupPrediction& plan) {
 std::string padding_text(const GroupPrediction& plan) {
   if (!plan.properties->padded) return {};
   const PlanProperties::PaddedProduct& p = *plan.properties->padded;
-  return fmt::format("padded to {} x {} x {}: {} instead of {}", p.m, p.n, p.k, format_with_prefix(p.predicted_s, "s"),
-                     format_with_prefix(plan.predicted_s.expected, "s"));
+  return fmt::format("padded to {} x {} x {}: {} instead of {}", p.size.m, p.size.n, p.size.k,
+                     format_with_prefix(p.predicted_s, "s"), format_with_prefix(plan.predicted_s.expected, "s"));
 }
 
 }  // namespace
@@ -114,9 +114,9 @@ nlohmann::ordered_json plan_properties_json(const GroupPrediction& plan) {
   out["single_stores"] = properties.element_stores;
   out["padded"] = nullptr;
   if (properties.padded)
-    out["padded"] = {{"m", properties.padded->m},
-                     {"n", properties.padded->n},
-                     {"k", properties.padded->k},
+    out["padded"] = {{"m", properties.padded->size.m},
+                     {"n", properties.padded->size.n},
+                     {"k", properties.padded->size.k},
                      {"predicted_s", properties.padded->predicted_s}};
   return out;
 }

@@ -77,6 +77,84 @@ std::string render_tile_waves_json(const std::vector<TileWaves>& waves) {
   return out.dump(2) + "\n";
 }
 
+Cells lines_table(const std::vector<OperandLines>& operands) {
+  Cells cells{{"tensor", "rows x columns", "leading", "unit", "first tile", "min", "crossing", "moved / used", "pad to",
+               "first tile", "moved / used", "added"}};
+  for (const OperandLines& o : operands)
+    cells.push_back({o.tensor, fmt::format("{} x {}", o.rows, o.columns), std::to_string(o.leading),
+                     fmt::format("{} of {} B", o.unit, o.unit_bytes), std::to_string(o.tile.lines),
+                     std::to_string(o.tile.min_lines), std::to_string(o.tile.rows_with_extra_line),
+                     format_significant(o.traffic), std::to_string(o.padded_stride),
+                     std::to_string(o.padded_tile.lines), format_significant(o.padded_traffic),
+                     format_with_prefix(static_cast<double>(o.padding_bytes), "B")});
+  return cells;
+}
+
+std::string render_lines_json(const std::vector<OperandLines>& operands) {
+  Json out{{"schema", "ridge.lines/1"}, {"operands", Json::array()}};
+  for (const OperandLines& o : operands)
+    out["operands"].push_back({{"tensor", o.tensor},
+                               {"rows", o.rows},
+                               {"columns", o.columns},
+                               {"leading", o.leading},
+                               {"unit", o.unit},
+                               {"unit_bytes", o.unit_bytes},
+                               {"tile_lines", o.tile.lines},
+                               {"tile_lines_least", o.tile.min_lines},
+                               {"straddling_rows", o.tile.rows_with_extra_line},
+                               {"bytes_moved_over_used", o.traffic},
+                               {"padded_leading", o.padded_stride},
+                               {"padded_tile_lines", o.padded_tile.lines},
+                               {"padded_bytes_moved_over_used", o.padded_traffic},
+                               {"padding_bytes", o.padding_bytes}});
+  return out.dump(2) + "\n";
+}
+
+Cells chain_table(const std::vector<PointwiseChain>& chains) {
+  Cells cells{{"", "fused", "one kernel per application"}};
+  for (const PointwiseChain& c : chains) {
+    cells.push_back({c.text, "", ""});
+    std::string costs;
+    for (const ChainFunction& f : c.functions)
+      costs += fmt::format("{}{} x {} at {} ({})", costs.empty() ? "" : ", ", f.applications, f.name, f.cost, f.source);
+    cells.push_back({"  kernels", "1", std::to_string(c.kernels)});
+    cells.push_back({"  bytes per element", format_significant(c.fused_bytes), format_significant(c.unfused_bytes)});
+    cells.push_back({"  FLOPs per element", format_significant(c.flops), costs});
+    cells.push_back({"  break-even FLOPs per element", format_significant(c.break_even_flops),
+                     c.compute_bound ? "=> compute-bound" : "=> memory-bound"});
+    if (c.break_even_repeats)
+      cells.push_back({"  compute-bound from repeats", std::to_string(*c.break_even_repeats), ""});
+    if (c.launch_s > 0)
+      cells.push_back({fmt::format("  launch ({}) dominates below elements", format_with_prefix(c.launch_s, "s")),
+                       format_significant(c.fused_elements), format_significant(c.unfused_elements)});
+  }
+  return cells;
+}
+
+std::string render_chains_json(const std::vector<PointwiseChain>& chains) {
+  Json out{{"schema", "ridge.chains/1"}, {"chains", Json::array()}};
+  for (const PointwiseChain& c : chains) {
+    Json one{{"name", c.name},
+             {"text", c.text},
+             {"flops_per_element", c.flops},
+             {"kernels_unfused", c.kernels},
+             {"bytes_per_element_fused", c.fused_bytes},
+             {"bytes_per_element_unfused", c.unfused_bytes},
+             {"break_even_flops_per_element", c.break_even_flops},
+             {"compute_bound", c.compute_bound}};
+    one["break_even_repeats"] = or_null(c.break_even_repeats);
+    one["launch_s"] = c.launch_s;
+    one["launch_dominates_below_elements_fused"] = c.fused_elements;
+    one["launch_dominates_below_elements_unfused"] = c.unfused_elements;
+    one["functions"] = Json::array();
+    for (const ChainFunction& f : c.functions)
+      one["functions"].push_back(
+          {{"name", f.name}, {"applications", f.applications}, {"flops_each", f.cost}, {"source", f.source}});
+    out["chains"].push_back(std::move(one));
+  }
+  return out.dump(2) + "\n";
+}
+
 std::string render_text(const StatementComparison& b) {
   const std::string first = fmt::format("{}", fmt::join(b.first, " + ")),
                     second = fmt::format("{}", fmt::join(b.second, " + "));

@@ -167,11 +167,49 @@ static Result<const Peak*> find_chain_peak(const Program& program, std::size_t f
       fmt::format("choose a machine that has one, or add {} under [vector] in a machine file", dtype_name(dtype)));
 }
 
+namespace {
+
+// Adds the elements below which launches of `launch_s` seconds take longer than memory.
+void add_launch_limits(PointwiseChain& chain, double launch_s, double bandwidth) {
+  chain.launch_s = launch_s;
+  chain.fused_elements = launch_s * bandwidth / chain.fused_bytes;
+  if (chain.unfused_bytes > 0)
+    chain.unfused_elements = static_cast<double>(chain.kernels) * launch_s * bandwidth / chain.unfused_bytes;
+}
+
+// Analyzes the chain of `length` statements from `first`. `bandwidth` is the memory's, in bytes per second.
+Result<PointwiseChain> analyze_chain(const Program& program, std::size_t first, std::size_t length,
+                                     const Machine& machine, const Bindings& sizes, double bandwidth,
+                                     const FunctionCosts& costs) {
+  const ChainCounts counts = count_chain(program, first, length);
+  RIDGE_TRY(peak, find_chain_peak(program, first, length, machine));
+  PointwiseChain chain;
+  chain.name = program.tensors[program.statements[first + length - 1].result()].name;
+  for (std::size_t i = first; i < first + length; ++i)
+    chain.text += (i == first ? "" : "; ") + program.statements[i].text;
+  for (const std::string& name : counts.order) {
+    chain.functions.push_back(find_function_cost(name, counts.functions.at(name).first, machine, peak->dtype, costs));
+    chain.flops += static_cast<double>(chain.functions.back().applications) * chain.functions.back().cost;
+    chain.kernels += chain.functions.back().applications;
+  }
+  RIDGE_TRY(fused, divide_by_elements(counts.fused, counts.elements, sizes));
+  RIDGE_TRY(unfused, divide_by_elements(counts.unfused, counts.elements, sizes));
+  chain.fused_bytes = fused;
+  chain.unfused_bytes = unfused;
+  chain.break_even_flops = peak->rate.value * chain.fused_bytes / bandwidth;
+  chain.compute_bound = chain.flops >= chain.break_even_flops * (1 - 1e-12);
+  chain.break_even_repeats = find_break_even_repeats(chain, counts);
+  if (const auto launch = machine.numbers.find("launch_s"); launch != machine.numbers.end())
+    add_launch_limits(chain, launch->second.value, bandwidth);
+  return chain;
+}
+
+}  // namespace
+
 Result<std::vector<PointwiseChain>> analyze_chains(const Program& program, const Machine& machine,
                                                    const Bindings& given, const FunctionCosts& costs) {
-  RIDGE_TRY(dims, program.bind_sizes(given));
+  RIDGE_TRY(sizes, program.bind_sizes(given));
   RIDGE_TRY(bandwidth, machine.memory_bandwidth());
-  const auto launch = machine.numbers.find("launch_s");
   std::vector<PointwiseChain> all;
   for (std::size_t first = 0; first < program.statements.size();) {
     if (!find_pointwise_nodes(program.statements[first])) {
@@ -179,31 +217,7 @@ Result<std::vector<PointwiseChain>> analyze_chains(const Program& program, const
       continue;
     }
     const std::size_t length = chain_length(program, first);
-    const ChainCounts counts = count_chain(program, first, length);
-    RIDGE_TRY(peak, find_chain_peak(program, first, length, machine));
-    PointwiseChain chain;
-    chain.name = program.tensors[program.statements[first + length - 1].result()].name;
-    for (std::size_t i = first; i < first + length; ++i)
-      chain.text += (i == first ? "" : "; ") + program.statements[i].text;
-    for (const std::string& name : counts.order) {
-      chain.functions.push_back(find_function_cost(name, counts.functions.at(name).first, machine, peak->dtype, costs));
-      chain.flops += static_cast<double>(chain.functions.back().applications) * chain.functions.back().cost;
-      chain.kernels += chain.functions.back().applications;
-    }
-    RIDGE_TRY(fused, divide_by_elements(counts.fused, counts.elements, dims));
-    RIDGE_TRY(unfused, divide_by_elements(counts.unfused, counts.elements, dims));
-    chain.fused_bytes = fused;
-    chain.unfused_bytes = unfused;
-    chain.break_even_flops = peak->rate.value * chain.fused_bytes / bandwidth.value;
-    chain.compute_bound = chain.flops >= chain.break_even_flops * (1 - 1e-12);
-    chain.break_even_repeats = find_break_even_repeats(chain, counts);
-    if (launch != machine.numbers.end()) {
-      chain.launch_s = launch->second.value;
-      chain.fused_elements = chain.launch_s * bandwidth.value / chain.fused_bytes;
-      if (chain.unfused_bytes > 0)
-        chain.unfused_elements =
-            static_cast<double>(chain.kernels) * chain.launch_s * bandwidth.value / chain.unfused_bytes;
-    }
+    RIDGE_TRY(chain, analyze_chain(program, first, length, machine, sizes, bandwidth.value, costs));
     all.push_back(std::move(chain));
     first += length;
   }

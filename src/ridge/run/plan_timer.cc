@@ -24,11 +24,11 @@ std::array<const cuda::EpilogueOperand*, 4> epilogue_operands(const cuda::Matmul
 
 PlanTimer::PlanTimer(const cuda::MatmulCall& call, const PlanTimerOptions& options) : call_(call), options_(options) {
   const ops::MatmulProblem& p = call.problem;
-  add_operand(call.a, p.a, p.m, p.k);
-  add_operand(call.b, p.b, p.k, p.n);
-  add_operand(call.d, p.d, p.m, p.n);
+  add_operand(call.a, p.a, p.size.m, p.size.k);
+  add_operand(call.b, p.b, p.size.k, p.size.n);
+  add_operand(call.d, p.d, p.size.m, p.size.n);
   for (const cuda::EpilogueOperand* x : epilogue_operands(call.epilogue))
-    if (x->data) add_operand(x->data, {x->dtype, x->row_stride, x->col_stride, x->batch_stride}, p.m, p.n);
+    if (x->data) add_operand(x->data, {x->dtype, x->row_stride, x->col_stride, x->batch_stride}, p.size.m, p.size.n);
   for (RotatedOperand& x : operands_) {
     x.offset = set_bytes_ + static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(x.original) % 16);
     set_bytes_ += round_up_to_line(16 + x.elements * dtype_bits(x.dtype) / 8);

@@ -24,9 +24,7 @@ constexpr std::size_t workspace = std::size_t{64} << 20;
 class TuneTest : public testing::Test {
  protected:
   TuneTest() {
-    call.problem = {.m = 4096,
-                    .n = 4096,
-                    .k = 4096,
+    call.problem = {.size = {4096, 4096, 4096},
                     .a = {DType::bf16, 4096, 1},
                     .b = {DType::bf16, 1, 4096},
                     .d = {DType::bf16, 4096, 1}};

@@ -336,7 +336,7 @@ Result<ScaleSimConfig> parse_scalesim_config(std::string_view text, std::string_
                                 "run_presets.UseRamulatorTrace", "sparsity.SparsitySupport"})
     if (reader.read_flag(key)) config.not_simulated.push_back(key.substr(key.find('.') + 1));
   RIDGE_TRY_STATUS(reader.status());
-  if (const Status status = check_systolic(config.array, {}); !status) {
+  if (const Status status = check_systolic(config.array, {1, 1, 1}); !status) {
     Error error = status.error();
     error.source = std::string(source);
     return error;

@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 
+#include "ridge/base/product_size.h"
 #include "ridge/base/result.h"
 
 namespace ridge {
@@ -28,12 +29,6 @@ namespace ridge {
 enum class Dataflow : std::uint8_t { output_stationary, weight_stationary, input_stationary };
 std::string_view dataflow_name(Dataflow dataflow);           // os, ws, is
 Result<Dataflow> parse_dataflow(std::string_view spelling);  // accepts the long names too
-
-// A [M, K] · B [K, N] → C [M, N]; SCALE-Sim calls A the ifmap, B the filter and C the ofmap.
-struct ProductSize {
-  std::int64_t m = 1, n = 1, k = 1;
-  bool operator==(const ProductSize&) const = default;
-};
 
 struct SystolicArray {
   std::int64_t rows = 1, cols = 1;  // R, C: at most max_side each
@@ -43,7 +38,8 @@ struct SystolicArray {
   bool operator==(const SystolicArray&) const = default;
 };
 
-// Mapping of a product onto the array, used by all three models. With a stationary operand the array holds a tile [Sr,
+// Mapping of a product A [M, K] · B [K, N] → C [M, N] onto the array, used by all three models. SCALE-Sim calls A the
+// ifmap, B the filter and C the ofmap. With a stationary operand the array holds a tile [Sr,
 // Sc] of it, the other operand moves right and sums move down. Input-stationary is weight-stationary for Cᵀ = Bᵀ·Aᵀ.
 // With a stationary output both operands move, A right and B down.
 struct SystolicMapping {

@@ -64,9 +64,12 @@ struct GroupedScheduler {
   }
 
  private:
-  TILE_FN static int ceil_div(int x, int by) { return (x + by - 1) / by; }
-  TILE_FN int row_tiles() const { return ceil_div(groups.along_n ? sizes.m : rows.end - rows.begin, tile_shape.m); }
-  TILE_FN int column_tiles() const { return ceil_div(groups.along_n ? rows.end - rows.begin : sizes.n, tile_shape.n); }
+  TILE_FN int row_tiles() const {
+    return ((groups.along_n ? sizes.m : rows.end - rows.begin) + tile_shape.m - 1) / tile_shape.m;
+  }
+  TILE_FN int column_tiles() const {
+    return ((groups.along_n ? rows.end - rows.begin : sizes.n) + tile_shape.n - 1) / tile_shape.n;
+  }
   TILE_FN bool next_group() {
     if (group + 1 >= sizes.batch) return false;
     tiles_before += tiles;

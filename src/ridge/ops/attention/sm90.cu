@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ridge/device/dependent_launch.h"
+#include "ridge/device/launch_kernel.h"
 #include "ridge/device/shared_memory.h"
 
 namespace ridge::ops::cuda {

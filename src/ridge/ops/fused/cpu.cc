@@ -31,21 +31,21 @@ void run_with_element_bytes(const FusedMatmul& x, const OperandPointers& data, i
   using Right = typename ElementOfSize<right>::type;
   const MatmulProblem& p = x.product;
   const auto run = [&]<class Kernel>(typename Kernel::Globals& g) {
-    g.d.rows = p.m;
-    g.d.cols = p.n;
-    tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::find_engine(p.a.dtype, p.b.dtype), threads);
+    g.d.rows = p.size.m;
+    g.d.cols = p.size.n;
+    tile::cpu::run_kernel<Kernel>(g, {p.batch, p.size}, *tile::cpu::find_engine(p.a.dtype, p.b.dtype), threads);
   };
   if (!x.second) {
     typename CpuMatmulWithChain<Left, Right>::Globals g;
-    static_cast<tile::Matrix&>(g.a) = to_tile_matrix(p.a, data.a, p.m, p.k);
-    static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.n, p.k);
+    static_cast<tile::Matrix&>(g.a) = to_tile_matrix(p.a, data.a, p.size.m, p.size.k);
+    static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.size.n, p.size.k);
     g.chain = TileChain(x, data.chain);
     return run.template operator()<CpuMatmulWithChain<Left, Right>>(g);
   }
   typename CpuMatmulPairWithChain<Left, Right>::Globals g;
-  static_cast<tile::Matrix&>(g.a) = to_tile_matrix(p.a, data.a, p.m, p.k);
-  static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.n, p.k);
-  static_cast<tile::Matrix&>(g.c) = to_tile_matrix(transpose_layout(*x.second), data.second, p.n, p.k);
+  static_cast<tile::Matrix&>(g.a) = to_tile_matrix(p.a, data.a, p.size.m, p.size.k);
+  static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.size.n, p.size.k);
+  static_cast<tile::Matrix&>(g.c) = to_tile_matrix(transpose_layout(*x.second), data.second, p.size.n, p.size.k);
   g.combine = TileChain(x, data.chain);
   run.template operator()<CpuMatmulPairWithChain<Left, Right>>(g);
 }
@@ -53,7 +53,7 @@ void run_with_element_bytes(const FusedMatmul& x, const OperandPointers& data, i
 Reason invalid_sums_reason(const FusedMatmul& x) {
   const ChainProgram& chain = x.chain;
   const std::size_t products = x.product_count();
-  const std::vector<std::int64_t> extents{x.product.batch, x.product.m, x.product.n};
+  const std::vector<std::int64_t> extents{x.product.batch, x.product.size.m, x.product.size.n};
   if (chain.extents != extents) return "chain: expected the extents of the product, batch, m and n";
   if (chain.tensors.size() < products) return "chain: expected a tensor for the sums of each product";
   for (std::size_t t = 0; t < products; ++t)
@@ -129,7 +129,7 @@ void TileChain::tile(const tile::EpilogueTile& x) const {
 
 Reason unsupported_reason(const FusedMatmul& x) {
   MatmulProblem p = x.product;  // Sums are f32
-  p.d = {DType::f32, p.n, 1, p.m * p.n};
+  p.d = {DType::f32, p.size.n, 1, p.size.m * p.size.n};
   for (const auto& b : {std::optional(p.b), x.second}) {
     if (!b) continue;
     p.b = *b;
@@ -147,7 +147,7 @@ Reason unsupported_reason(const FusedMatmul& x) {
 void matmul(const FusedMatmul& x, const void* a, const void* b, const void* second, std::span<void* const> chain_data,
             int threads) {
   const MatmulProblem& p = x.product;
-  if (p.batch == 0 || p.m == 0 || p.n == 0) return;
+  if (p.batch == 0 || p.size.m == 0 || p.size.n == 0) return;
   threads = choose_thread_count(p, threads);
   const OperandPointers data{a, b, second, chain_data};
   switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(p.b.dtype)) {

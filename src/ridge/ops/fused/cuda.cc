@@ -240,9 +240,7 @@ class CallBuilder {
   GatedCall build_call(const GatedForm& pair, int stored) const {
     const MatmulProblem& p = problem_.product;
     GatedCall out;
-    out.m = p.m;
-    out.n = p.n;
-    out.k = p.k;
+    out.size = p.size;
     out.dtype = p.a.dtype;
     out.out = tensor_at(stored).dtype;
     out.activation = pair.gate.activation;
@@ -270,17 +268,19 @@ class CallBuilder {
       return "its gated layer supports only bf16 and f16, and this one multiplies " +
              std::string(dtype_name(p.a.dtype));
     if (p.batch != 1) return fmt::format("its gated layer takes a batch of 1, found {}", p.batch);
-    if (p.k > 1 && p.a.col_stride != 1) return "its gated layer needs x contiguous along the summed dimension";
+    if (p.size.k > 1 && p.a.col_stride != 1) return "its gated layer needs x contiguous along the summed dimension";
     for (const MatrixLayout* weights_of : {&p.b, &*problem_.second})
-      if ((weights_major() == tile::Major::k ? p.k > 1 && weights_of->row_stride != 1 : weights_of->col_stride != 1) ||
+      if ((weights_major() == tile::Major::k ? p.size.k > 1 && weights_of->row_stride != 1
+                                             : weights_of->col_stride != 1) ||
           weights_line_stride(*weights_of) != weights_line_stride(p.b))
         return "its gated layer needs two weights of the same layout";
-    if (p.n > 1 && y.strides[2] != 1) return "its gated layer needs a result with contiguous rows";
+    if (p.size.n > 1 && y.strides[2] != 1) return "its gated layer needs a result with contiguous rows";
     std::optional<DType> bias;
     for (const int b : {pair.up.bias, pair.gate.bias}) {
       if (b < 0) continue;
       const ChainTensor& t = tensor_at(b);
-      if (t.strides[1] != 0 || (p.n > 1 && t.strides[2] != 1)) return "its gated layer takes biases along the columns";
+      if (t.strides[1] != 0 || (p.size.n > 1 && t.strides[2] != 1))
+        return "its gated layer takes biases along the columns";
       if (bias.value_or(t.dtype) != t.dtype) return "its gated layer takes biases of one dtype";
       bias = t.dtype;
     }
@@ -298,12 +298,12 @@ class CallBuilder {
   const void* weights_of(const EpilogueForm& s) const { return data_[s.product == 0 ? 1 : 2]; }
   tile::Major weights_major() const {
     const MatmulProblem& p = problem_.product;
-    return p.k <= 1 || p.b.row_stride == 1 ? tile::Major::k : tile::Major::mn;
+    return p.size.k <= 1 || p.b.row_stride == 1 ? tile::Major::k : tile::Major::mn;
   }
   std::int64_t weights_line_stride(const MatrixLayout& weights) const {
     const MatmulProblem& p = problem_.product;
     if (weights_major() == tile::Major::mn) return weights.row_stride;
-    return p.n > 1 ? weights.col_stride : p.k;
+    return p.size.n > 1 ? weights.col_stride : p.size.k;
   }
 
   const FusedMatmul& problem_;
@@ -319,7 +319,7 @@ std::vector<void*> placeholder_addresses(const FusedMatmul& x) {
 }  // namespace
 
 Reason unsupported_reason(const FusedMatmul& x) {
-  if (x.chain.extents != std::vector<std::int64_t>{x.product.batch, x.product.m, x.product.n})
+  if (x.chain.extents != std::vector<std::int64_t>{x.product.batch, x.product.size.m, x.product.size.n})
     return "chain: expected the extents of the product, batch, m and n";
   if (x.chain.tensors.size() < static_cast<std::size_t>(x.product_count()))
     return "chain: expected a tensor for the sums of each product";

@@ -62,7 +62,7 @@ class TestOperands {
   TestOperands(const FusedMatmul& problem, std::uint32_t seed) : problem_(problem) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<double> normal(-2, 2);
-    const std::size_t count = problem.product.batch * problem.product.m * problem.product.n;
+    const std::size_t count = problem.product.batch * problem.product.size.m * problem.product.size.n;
     for (std::size_t t = 0; t < problem.chain.tensors.size() + 3; ++t) {
       tensors_.emplace_back(count);
       for (double& x : tensors_.back()) x = normal(random);
@@ -72,7 +72,7 @@ class TestOperands {
   // Returns A, B, C and the chain's tensors after the sums. The sums themselves are stored last.
   std::vector<void*> data() const { return {data_.begin(), data_.end() - problem_.product_count()}; }
   double product_sum(int product, Index m, Index n) const {
-    return tensors_[tensors_.size() - static_cast<std::size_t>(1 + product)][m * problem_.product.n + n];
+    return tensors_[tensors_.size() - static_cast<std::size_t>(1 + product)][m * problem_.product.size.n + n];
   }
 
   double evaluate_chain(Index m, Index n) const {
@@ -130,8 +130,8 @@ bool expect_call_equals_chain(const FusedMatmul& problem, const std::string& wha
   if (reason) return false;
   const TestOperands numbers(problem, 11);
   const FusedCall call = make_fused_call(problem, numbers.data());
-  for (Index m = 0; m < problem.product.m; ++m)
-    for (Index n = 0; n < problem.product.n; ++n) {
+  for (Index m = 0; m < problem.product.size.m; ++m)
+    for (Index n = 0; n < problem.product.size.n; ++n) {
       const double expected = numbers.evaluate_chain(m, n);
       const double found = std::visit([&](const auto& c) { return numbers.evaluate_call(c, m, n); }, call);
       EXPECT_NEAR(found, expected, 1e-9 * (1 + std::fabs(expected))) << what << " at " << m << ", " << n;
@@ -202,7 +202,8 @@ TEST(FusedCuda, GatedCallHasTheRightAddressesAndSizes) {
   EXPECT_EQ(call.bu, nullptr);
   EXPECT_EQ(call.y, data[4]);
   EXPECT_EQ(call.bias, DType::bf16);
-  EXPECT_EQ((std::vector{call.m, call.n, call.k, call.x_row_stride, call.weight_line_stride, call.y_row_stride}),
+  EXPECT_EQ((std::vector{call.size.m, call.size.n, call.size.k, call.x_row_stride, call.weight_line_stride,
+                         call.y_row_stride}),
             (std::vector<Index>{5, 4, 3, 3, 3, 4}));
 }
 

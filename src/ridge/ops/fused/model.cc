@@ -30,11 +30,11 @@ Reason slow_matmul_fusion_reason(const cuda::MatmulCall& call) {
   if (!cuda::has_vector_epilogue(call))
     return "a separate kernel is faster on the device for epilogue operands whose dtype or layout differs from a "
            "16-bit result's";
-  const double results = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
-  if (results <= 0x1p18 || (results >= 0x1p22 && p.k >= 4096)) return {};
+  const double results = static_cast<double>(p.batch) * static_cast<double>(p.size.m) * static_cast<double>(p.size.n);
+  if (results <= 0x1p18 || (results >= 0x1p22 && p.size.k >= 4096)) return {};
   return fmt::format(
       "a separate kernel is faster on the device for this many results with K = {}: products do not hide the epilogue",
-      p.k);
+      p.size.k);
 }
 
 }  // namespace

@@ -30,9 +30,7 @@ MatmulCall make_product_call(const GatedBackward& b) {
 MatmulCall make_weight_gradient_call(const GatedBackward& b, const void* dh, std::int64_t row_stride,
                                      std::int64_t columns, void* dw) {
   MatmulCall c = make_product_call(b);
-  c.problem.m = columns;
-  c.problem.n = b.k;
-  c.problem.k = b.m;
+  c.problem.size = {columns, b.size.k, b.size.m};
   c.problem.a.row_stride = 1;
   c.problem.a.col_stride = row_stride;
   c.problem.b.row_stride = b.x_row_stride;
@@ -60,7 +58,7 @@ std::vector<MatmulCall> make_weight_gradient_calls(const GatedBackward& b, std::
   MatmulProblem& combined = out[0].problem;
   out.pop_back();
   if (dh.gate_offset == columns && distance == columns * b.weight_grad_row_stride) {
-    combined.m = 2 * columns;  // Both halves are one matrix
+    combined.size.m = 2 * columns;  // Both halves are one matrix
   } else {
     combined.batch = 2;
     combined.a.batch_stride = dh.gate_offset;
@@ -73,9 +71,7 @@ std::vector<MatmulCall> make_weight_gradient_calls(const GatedBackward& b, std::
 MatmulCall make_input_gradient_call(const GatedBackward& b, const void* dh, std::int64_t row_stride,
                                     std::int64_t columns, const void* weights, bool add) {
   MatmulCall c = make_product_call(b);
-  c.problem.m = b.m;
-  c.problem.n = b.k;
-  c.problem.k = columns;
+  c.problem.size = {b.size.m, b.size.k, columns};
   c.problem.a.row_stride = row_stride;
   c.problem.b.row_stride = b.weight_line_stride;
   c.problem.d.row_stride = b.dx_row_stride;
@@ -105,9 +101,7 @@ Status launch_steps(const GatedBackward& b, const BackwardSteps& steps, const Ga
 
 GatedBackward make_gated_backward_call(const GatedLayer& l, const void* dy, void* dx, void* dw, void* db) {
   GatedBackward b;
-  b.m = l.n;
-  b.n = l.f;
-  b.k = l.d;
+  b.size = {l.n, l.f, l.d};
   b.dtype = l.dtype;
   b.activation = l.activation;
   b.x = l.x;
@@ -128,22 +122,23 @@ GatedBackward make_gated_backward_call(const GatedLayer& l, const void* dy, void
 }
 
 BackwardSteps make_backward_steps(const GatedBackward& b, std::int64_t first, std::int64_t columns, void* h_storage) {
-  const HiddenHalves h = b.h ? HiddenHalves{advance_elements(b.h, b.dtype, first), b.n, b.h_row_stride}
+  const HiddenHalves h = b.h ? HiddenHalves{advance_elements(b.h, b.dtype, first), b.size.n, b.h_row_stride}
                              : HiddenHalves{h_storage, columns, 2 * columns};
-  const HiddenHalves dh = b.h && b.dh ? HiddenHalves{advance_elements(b.dh, b.dtype, first), b.n, b.h_row_stride} : h;
+  const HiddenHalves dh =
+      b.h && b.dh ? HiddenHalves{advance_elements(b.dh, b.dtype, first), b.size.n, b.h_row_stride} : h;
   BackwardSteps s;
   const void *const up = advance_elements(b.up, b.dtype, first * b.weight_line_stride), *const gate = advance_elements(
                                                                                             b.gate, b.dtype,
                                                                                             first *
                                                                                                 b.weight_line_stride);
-  s.recompute = {b.m, columns, b.k, b.dtype, b.dtype, b.dtype, b.activation, b.x, up, gate};
+  s.recompute = {b.size.m, columns, b.size.k, b.dtype, b.dtype, b.dtype, b.activation, b.x, up, gate};
   s.recompute.bu = advance_elements(b.bu, b.dtype, first);
   s.recompute.bg = advance_elements(b.bg, b.dtype, first);
   s.recompute.h = h.data;
   s.recompute.x_row_stride = b.x_row_stride;
   s.recompute.weight_line_stride = b.weight_line_stride;
   s.recompute.h_row_stride = h.row_stride;
-  s.gate = {b.m, columns, b.dtype, b.activation, advance_elements(b.dy, b.dtype, first), h.data, dh.data};
+  s.gate = {b.size.m, columns, b.dtype, b.activation, advance_elements(b.dy, b.dtype, first), h.data, dh.data};
   s.gate.dbu = advance_elements(b.dbu, b.dtype, first);
   s.gate.dbg = advance_elements(b.dbg, b.dtype, first);
   s.gate.dy_row_stride = b.dy_row_stride;
@@ -151,19 +146,8 @@ BackwardSteps make_backward_steps(const GatedBackward& b, std::int64_t first, st
   s.dw_products = make_weight_gradient_calls(b, first, columns, dh);
   if (b.dx == nullptr) return s;
   const void* const dg = advance_elements(dh.data, b.dtype, dh.gate_offset);
-  s.dx = {b.m,
-          b.k,
-          columns,
-          b.dtype,
-          dh.data,
-          dg,
-          up,
-          gate,
-          b.dx,
-          dh.row_stride,
-          b.weight_line_stride,
-          b.dx_row_stride,
-          first > 0};
+  s.dx = {b.size.m,        b.size.k, columns, b.dtype, dh.data, dg, up, gate, b.dx, dh.row_stride, b.weight_line_stride,
+          b.dx_row_stride, first > 0};
   s.dx_products = {make_input_gradient_call(b, dh.data, dh.row_stride, columns, up, first > 0),
                    make_input_gradient_call(b, dg, dh.row_stride, columns, gate, true)};
   return s;
@@ -175,8 +159,8 @@ Status launch(const GatedBackward& b, const GatedBackwardPlan& plan, const devic
   device::DeviceWorkspace scratch = workspace;
   scratch.bytes = plan.scratch_bytes;
   void* const h_storage = static_cast<char*>(workspace.data) + plan.scratch_bytes;
-  for (std::int64_t first = 0; first == 0 || first < b.n; first += plan.chunk) {
-    const std::int64_t columns = std::min(plan.chunk, b.n - first);
+  for (std::int64_t first = 0; first == 0 || first < b.size.n; first += plan.chunk) {
+    const std::int64_t columns = std::min(plan.chunk, b.size.n - first);
     const GatedBackwardPlan::ChunkPlan& steps = columns == plan.each.columns ? plan.each : plan.last;
     RIDGE_TRY_STATUS(launch_steps(b, make_backward_steps(b, first, columns, h_storage), steps, scratch, stream));
     if (plan.chunk == 0) break;

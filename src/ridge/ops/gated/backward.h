@@ -25,8 +25,8 @@ namespace ridge::ops::cuda {
 
 struct GatedBackward {
   static constexpr int max_chunks = 8;
-  std::int64_t m = 0, n = 0, k = 0;  // Rows, hidden columns, width
-  DType dtype = DType::bf16;         // Type of all matrices: bf16 or f16
+  ProductSize size;           // Rows, hidden columns, width
+  DType dtype = DType::bf16;  // Type of all matrices: bf16 or f16
   EpilogueActivation activation = EpilogueActivation::gelu;
   const void* x = nullptr;                    // [m, k]
   const void *up = nullptr, *gate = nullptr;  // [n, k] each
@@ -78,7 +78,7 @@ struct GatedTrainingPlan {
   std::size_t extra_bytes = 0;  // Bytes of h, if kept, and of the workspace; at most free_bytes
   double forward_s = 0, backward_s = 0;
 };
-Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_t free_bytes,
+Result<GatedTrainingPlan> plan_gated_training(const GatedCall& layer, std::size_t free_bytes,
                                               const DeviceNumbers& device);
 
 }  // namespace ridge::ops::cuda

@@ -47,8 +47,8 @@ std::vector<MatmulPlan> plan_products(const std::vector<MatmulCall>& calls, std:
     out.push_back(choose_plan_within(call, available_bytes, device));
     cost.add_step(out.back());
     if (call.epilogue.addend.data)  // Adds the time to read dx
-      cost.seconds += multiply_as_double(call.problem.m, call.problem.n) * dtype_bits(call.epilogue.addend.dtype) / 8 /
-                      device.memory_bytes_per_s;
+      cost.seconds += multiply_as_double(call.problem.size.m, call.problem.size.n) *
+                      dtype_bits(call.epilogue.addend.dtype) / 8 / device.memory_bytes_per_s;
   }
   return out;
 }
@@ -63,9 +63,9 @@ std::optional<GatedBackwardPlan::ChunkPlan> plan_steps(const GatedBackward& b, s
   cost.scratch = std::max(cost.scratch, needed_workspace_bytes(s.gate));
   if (cost.scratch > available_bytes) return std::nullopt;
   const KernelConstants& n = kernel_constants();
-  cost.seconds +=
-      n.gated_pass_launch_cycles / device.clock_hz + 5 * operand_bytes(b.dtype) * multiply_as_double(b.m, columns) /
-                                                         (n.gated_pass_memory_share * device.memory_bytes_per_s);
+  cost.seconds += n.gated_pass_launch_cycles / device.clock_hz +
+                  5 * operand_bytes(b.dtype) * multiply_as_double(b.size.m, columns) /
+                      (n.gated_pass_memory_share * device.memory_bytes_per_s);
   out.dw_products = plan_products(s.dw_products, available_bytes, device, cost);
   if (b.dx == nullptr) return out;
   ChunkCost separate_cost = cost;
@@ -95,19 +95,20 @@ Reason validate_matrices(const GatedBackward& b) {
     bool needed;
     std::int64_t line_count, stride, min_stride;
   };
-  const bool any = b.m > 0 && b.n > 0, has_width = any && b.k > 0;
+  const bool any = b.size.m > 0 && b.size.n > 0, has_width = any && b.size.k > 0;
   for (const MatrixCheck& matrix :
-       {MatrixCheck{"x", b.x, has_width && (recomputes_h || needs_weight_gradients), b.m, b.x_row_stride, b.k},
-        {"up", b.up, has_width && (recomputes_h || b.dx), b.n, b.weight_line_stride, b.k},
-        {"gate", b.gate, has_width && (recomputes_h || b.dx), b.n, b.weight_line_stride, b.k},
+       {MatrixCheck{"x", b.x, has_width && (recomputes_h || needs_weight_gradients), b.size.m, b.x_row_stride,
+                    b.size.k},
+        {"up", b.up, has_width && (recomputes_h || b.dx), b.size.n, b.weight_line_stride, b.size.k},
+        {"gate", b.gate, has_width && (recomputes_h || b.dx), b.size.n, b.weight_line_stride, b.size.k},
         {"bu", b.bu, false, 0, 0, 0},
         {"bg", b.bg, false, 0, 0, 0},
-        {"dy", b.dy, any, b.m, b.dy_row_stride, b.n},
-        {"h", b.h, false, b.m, b.h_row_stride, 2 * b.n},
-        {"dh", b.dh, false, b.m, b.h_row_stride, 2 * b.n},
-        {"dx", b.dx, false, b.m, b.dx_row_stride, b.k},
-        {"dup", b.dup, false, b.n, b.weight_grad_row_stride, b.k},
-        {"dgate", b.dgate, false, b.n, b.weight_grad_row_stride, b.k},
+        {"dy", b.dy, any, b.size.m, b.dy_row_stride, b.size.n},
+        {"h", b.h, false, b.size.m, b.h_row_stride, 2 * b.size.n},
+        {"dh", b.dh, false, b.size.m, b.h_row_stride, 2 * b.size.n},
+        {"dx", b.dx, false, b.size.m, b.dx_row_stride, b.size.k},
+        {"dup", b.dup, false, b.size.n, b.weight_grad_row_stride, b.size.k},
+        {"dgate", b.dgate, false, b.size.n, b.weight_grad_row_stride, b.size.k},
         {"dbu", b.dbu, false, 0, 0, 0},
         {"dbg", b.dbg, false, 0, 0, 0}}) {
     if (matrix.needed && matrix.data == nullptr)
@@ -126,7 +127,9 @@ Reason validate_matrices(const GatedBackward& b) {
 
 std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const DeviceNumbers& device) {
   constexpr std::int64_t max_int = (std::int64_t{1} << 31) - 1024;
-  if (c.m == 0 || c.n == 0 || c.k == 0 || c.m > max_int || c.n > max_int || c.k > max_int / 2) return std::nullopt;
+  if (c.size.m == 0 || c.size.n == 0 || c.size.k == 0 || c.size.m > max_int || c.size.n > max_int ||
+      c.size.k > max_int / 2)
+    return std::nullopt;
   if (!SixteenBitFloats::contains(c.dtype)) return std::nullopt;
   const int element_bytes = operand_bytes(c.dtype);
   const auto make_operand = [&](const void* data, std::int64_t line) {
@@ -136,18 +139,19 @@ std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const Devic
     return can_copy_engine_read(make_operand(data, line), 1);
   };
   if (!can_read(c.du, c.dh_row_stride) || !can_read(c.dg, c.dh_row_stride) || !can_read(c.up, c.weight_line_stride) ||
-      !can_read(c.gate, c.weight_line_stride) || !can_read(c.dx, c.dx_row_stride) || c.n * element_bytes % 16 != 0)
+      !can_read(c.gate, c.weight_line_stride) || !can_read(c.dx, c.dx_row_stride) || c.size.n * element_bytes % 16 != 0)
     return std::nullopt;
-  TileWork work{1, c.m, c.n, 2 * ceil_div(c.k, 64) * 64, element_bytes};
-  work.minimum_bytes = element_bytes * (2 * multiply_as_double(c.m, c.k) + 2 * multiply_as_double(c.k, c.n) +
-                                        (c.add ? 2 : 1) * multiply_as_double(c.m, c.n));
+  TileWork work{1, {c.size.m, c.size.n, 2 * ceil_div(c.size.k, 64) * 64}, element_bytes};
+  work.minimum_bytes =
+      element_bytes * (2 * multiply_as_double(c.size.m, c.size.k) + 2 * multiply_as_double(c.size.k, c.size.n) +
+                       (c.add ? 2 : 1) * multiply_as_double(c.size.m, c.size.n));
   work.alignment_a = line_alignment(make_operand(c.du, c.dh_row_stride));
   work.alignment_b = line_alignment(make_operand(c.up, c.weight_line_stride));
   InputGradientPlan best;
   for (int config = 0; config < static_cast<int>(input_gradient_kernel_configs.size()); ++config) {
     const MatmulConfig& shape = input_gradient_kernel_configs[config];
-    if (ceil_div(c.m, shape.m) > max_int / ceil_div(c.n, shape.n)) continue;
-    const std::int64_t tiles = ceil_div(c.m, shape.m) * ceil_div(c.n, shape.n);
+    if (ceil_div(c.size.m, shape.m) > max_int / ceil_div(c.size.n, shape.n)) continue;
+    const std::int64_t tiles = ceil_div(c.size.m, shape.m) * ceil_div(c.size.n, shape.n);
     const double seconds = predict_seconds(shape, work, {1, tile::SplitMode::split_k}, device);
     if (best.config < 0 || seconds < best.predicted_s)
       best = {config, static_cast<int>(std::min<std::int64_t>(tiles, device.multiprocessors)), seconds};
@@ -156,22 +160,22 @@ std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const Devic
 }
 
 Reason unsupported_reason(const GatedBackward& b) {
-  if (b.m < 0 || b.n < 0 || b.k < 0)
-    return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", b.m, b.n, b.k);
+  if (b.size.m < 0 || b.size.n < 0 || b.size.k < 0)
+    return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", b.size.m, b.size.n, b.size.k);
   if (!SixteenBitFloats::contains(b.dtype))
     return fmt::format("expected {}, found {}", SixteenBitFloats::names(), dtype_name(b.dtype));
   constexpr std::int64_t max_rows = 65535 * GateGradientCall::rows_per_block;
-  if (b.m > max_rows) return fmt::format("expected at most {} rows, found {}", max_rows, b.m);
+  if (b.size.m > max_rows) return fmt::format("expected at most {} rows, found {}", max_rows, b.size.m);
   return validate_matrices(b);
 }
 
 std::optional<GatedBackwardPlan> make_plan(const GatedBackward& b, std::size_t workspace_bytes,
                                            const DeviceNumbers& device, std::int64_t chunk) {
   const std::size_t h_chunk_bytes =
-      b.h ? 0 : static_cast<std::size_t>(ceil_div(hidden_bytes(b.dtype, b.m, chunk), 256) * 256);
+      b.h ? 0 : static_cast<std::size_t>(ceil_div(hidden_bytes(b.dtype, b.size.m, chunk), 256) * 256);
   if (h_chunk_bytes > workspace_bytes) return std::nullopt;
   const std::size_t available_bytes = (workspace_bytes - h_chunk_bytes) / 256 * 256;
-  const std::int64_t full_chunks = chunk == 0 ? 1 : b.n / chunk, last_columns = chunk == 0 ? 0 : b.n % chunk;
+  const std::int64_t full_chunks = chunk == 0 ? 1 : b.size.n / chunk, last_columns = chunk == 0 ? 0 : b.size.n % chunk;
   ChunkCost first_cost, other_cost;
   const auto each = plan_steps(b, 0, chunk, available_bytes, device, first_cost);
   if (!each) return std::nullopt;
@@ -200,13 +204,14 @@ GatedBackwardPlan choose_plan(const GatedBackward& b, std::size_t workspace_byte
   const int chunk_limit = b.h ? 1 : GatedBackward::max_chunks;
   std::vector<GatedBackwardPlan> all;
   for (int chunks = 1; chunks <= chunk_limit; ++chunks)
-    if (const auto plan = make_plan(b, workspace_bytes, device, columns_per_chunk(b.n, chunks))) all.push_back(*plan);
+    if (const auto plan = make_plan(b, workspace_bytes, device, columns_per_chunk(b.size.n, chunks)))
+      all.push_back(*plan);
   if (all.empty()) {
-    const std::int64_t chunk = columns_per_chunk(b.n, chunk_limit),
-                       sums = ceil_div(b.m, GateGradientCall::rows_per_block) * 8 * chunk;
-    return *make_plan(b,
-                      static_cast<std::size_t>(hidden_bytes(b.dtype, b.m, chunk) + sums + 512) + device::counter_bytes,
-                      device, chunk);
+    const std::int64_t chunk = columns_per_chunk(b.size.n, chunk_limit),
+                       sums = ceil_div(b.size.m, GateGradientCall::rows_per_block) * 8 * chunk;
+    return *make_plan(
+        b, static_cast<std::size_t>(hidden_bytes(b.dtype, b.size.m, chunk) + sums + 512) + device::counter_bytes,
+        device, chunk);
   }
   double min_seconds = all.front().predicted_s;
   for (const GatedBackwardPlan& plan : all) min_seconds = std::min(min_seconds, plan.predicted_s);
@@ -221,47 +226,46 @@ namespace {
 // Returns an address that is aligned for every kernel and belongs to no memory; plans read only the alignment.
 void* distinct_placeholder(int i) { return placeholder_pointer(std::uintptr_t{1} << (40 + i)); }
 
-GatedCall make_placeholder_forward(const GatedCall& sizes) {
-  GatedCall forward = sizes;
+GatedCall make_placeholder_forward(const GatedCall& layer) {
+  GatedCall forward = layer;
   forward.x = distinct_placeholder(0);
   forward.up = distinct_placeholder(1);
   forward.gate = distinct_placeholder(2);
   forward.y = distinct_placeholder(3);
   forward.h = nullptr;
-  forward.out = forward.bias = sizes.dtype;
-  forward.x_row_stride = forward.weight_line_stride = sizes.k;
-  forward.y_row_stride = sizes.n;
-  forward.h_row_stride = 2 * sizes.n;
+  forward.out = forward.bias = layer.dtype;
+  forward.x_row_stride = forward.weight_line_stride = layer.size.k;
+  forward.y_row_stride = layer.size.n;
+  forward.h_row_stride = 2 * layer.size.n;
   return forward;
 }
 
-GatedBackward make_placeholder_backward(const GatedCall& sizes, const GatedCall& forward) {
-  GatedBackward backward{
-      .m = sizes.m, .n = sizes.n, .k = sizes.k, .dtype = sizes.dtype, .activation = sizes.activation};
+GatedBackward make_placeholder_backward(const GatedCall& layer, const GatedCall& forward) {
+  GatedBackward backward{.size = layer.size, .dtype = layer.dtype, .activation = layer.activation};
   backward.x = forward.x;
   backward.up = forward.up;
   backward.gate = forward.gate;
   backward.dy = distinct_placeholder(4);
   backward.dx = distinct_placeholder(5);
   backward.dup = distinct_placeholder(6);
-  backward.dgate = static_cast<char*>(backward.dup) + sizes.n * sizes.k * operand_bytes(sizes.dtype);
+  backward.dgate = static_cast<char*>(backward.dup) + layer.size.n * layer.size.k * operand_bytes(layer.dtype);
   backward.dbu = distinct_placeholder(8);
-  backward.dbg = static_cast<char*>(backward.dbu) + sizes.n * operand_bytes(sizes.dtype);
+  backward.dbg = static_cast<char*>(backward.dbu) + layer.size.n * operand_bytes(layer.dtype);
   backward.x_row_stride = backward.weight_line_stride = backward.dx_row_stride = backward.weight_grad_row_stride =
-      sizes.k;
-  backward.dy_row_stride = sizes.n;
-  backward.h_row_stride = 2 * sizes.n;
+      layer.size.k;
+  backward.dy_row_stride = layer.size.n;
+  backward.h_row_stride = 2 * layer.size.n;
   return backward;
 }
 
 }  // namespace
 
-Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_t free_bytes,
+Result<GatedTrainingPlan> plan_gated_training(const GatedCall& layer, std::size_t free_bytes,
                                               const DeviceNumbers& device) {
-  GatedCall forward = make_placeholder_forward(sizes);
-  GatedBackward backward = make_placeholder_backward(sizes, forward);
+  GatedCall forward = make_placeholder_forward(layer);
+  GatedBackward backward = make_placeholder_backward(layer, forward);
   if (const auto why = unsupported_reason(backward)) return input_error(why.text());
-  const auto h_bytes = static_cast<std::size_t>(hidden_bytes(sizes.dtype, sizes.m, sizes.n));
+  const auto h_bytes = static_cast<std::size_t>(hidden_bytes(layer.dtype, layer.size.m, layer.size.n));
   std::size_t needed_bytes = 0;
   for (const bool keeps_h : {true, false}) {
     const std::size_t h_kept_bytes = keeps_h ? h_bytes : 0,
@@ -279,7 +283,7 @@ Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_
       fmt::format("expected {} free bytes besides inputs and outputs, found {}", needed_bytes, free_bytes),
       fmt::format("backward needs h and its gradient for 1/{} of the {} hidden columns: use fewer "
                   "than {} rows",
-                  GatedBackward::max_chunks, sizes.n, sizes.m));
+                  GatedBackward::max_chunks, layer.size.n, layer.size.m));
 }
 
 }  // namespace ridge::ops::cuda

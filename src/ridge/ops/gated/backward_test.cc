@@ -35,9 +35,9 @@ TEST(GatedBackward, KeptHUsesOneWeightProductAndOneInputKernel) {
   EXPECT_TRUE(plan.each.dx.has_value());
   EXPECT_EQ(plan.each.dw_products.size(), 1u);
   EXPECT_EQ(plan.workspace_bytes, device::counter_bytes + 4096 / 128 * 2 * 16384 * 4);  // The column sums
-  const BackwardSteps steps = make_backward_steps(c, 0, c.n, nullptr);
+  const BackwardSteps steps = make_backward_steps(c, 0, c.size.n, nullptr);
   ASSERT_EQ(steps.dw_products.size(), 1u);
-  EXPECT_EQ(steps.dw_products[0].problem.m, 2 * 16384);
+  EXPECT_EQ(steps.dw_products[0].problem.size.m, 2 * 16384);
   EXPECT_EQ(steps.dw_products[0].problem.batch, 1);
   EXPECT_FALSE(steps.dx.add);
 }
@@ -45,11 +45,11 @@ TEST(GatedBackward, KeptHUsesOneWeightProductAndOneInputKernel) {
 TEST(GatedBackward, SeparateDhLeavesHUnchanged) {
   GatedBackward c = with_kept_h(make_backward_call(4096, 16384, 4096));
   c.dh = placeholder_pointer(std::uintptr_t{1} << 35);
-  const BackwardSteps steps = make_backward_steps(c, 0, c.n, nullptr);
+  const BackwardSteps steps = make_backward_steps(c, 0, c.size.n, nullptr);
   EXPECT_EQ(steps.gate.h, c.h);
   EXPECT_EQ(steps.gate.dh, c.dh);
   EXPECT_EQ(steps.dx.du, c.dh);
-  EXPECT_EQ(steps.dx.dg, static_cast<char*>(c.dh) + 2 * c.n);
+  EXPECT_EQ(steps.dx.dg, static_cast<char*>(c.dh) + 2 * c.size.n);
   ASSERT_EQ(steps.dw_products.size(), 1u);
   EXPECT_EQ(steps.dw_products[0].a, c.dh);
   EXPECT_EQ(steps.dx_products[0].a, c.dh);
@@ -63,7 +63,7 @@ TEST(GatedBackward, RecomputedHUsesChunksThatFit) {
     EXPECT_LE(plan.workspace_bytes, bytes);
     EXPECT_GE(plan.workspace_bytes, static_cast<std::size_t>(4 * 4096 * plan.chunk));
     EXPECT_LT(plan.workspace_bytes, static_cast<std::size_t>(4 * 4096 * plan.chunk) + 5 * megabyte);
-    EXPECT_LE((c.n + plan.chunk - 1) / plan.chunk, GatedBackward::max_chunks);
+    EXPECT_LE((c.size.n + plan.chunk - 1) / plan.chunk, GatedBackward::max_chunks);
     EXPECT_EQ(plan.chunk % 64, 0);
   }
 }
@@ -90,7 +90,7 @@ TEST(GatedBackward, FirstChunkStoresDxAndLaterChunksAdd) {
   EXPECT_EQ(first.dx_products[0].epilogue.addend.data, nullptr);
   EXPECT_EQ(first.dx_products[1].epilogue.addend.data, c.dx);
   EXPECT_EQ(last.dx_products[0].epilogue.addend.data, c.dx);
-  EXPECT_EQ(last.recompute.n, 488);
+  EXPECT_EQ(last.recompute.size.n, 488);
   EXPECT_EQ(last.recompute.h_row_stride, 2 * 488);
   EXPECT_EQ(last.recompute.up, static_cast<const char*>(c.up) + 512 * 64 * 2);
   EXPECT_EQ(last.recompute.bg, static_cast<const char*>(c.bg) + 512 * 2);
@@ -148,9 +148,9 @@ TEST(GatedBackward, InvalidCallsAreRejected) {
               c.dbu = c.dbg = nullptr;
             }),
             "");
-  EXPECT_EQ(why([](B& c) { c.n = -1; }), "expected sizes of at least 0, found n 64, f -1, d 16");
+  EXPECT_EQ(why([](B& c) { c.size.n = -1; }), "expected sizes of at least 0, found n 64, f -1, d 16");
   EXPECT_EQ(why([](B& c) { c.dtype = DType::f32; }), "expected bf16 or f16, found f32");
-  EXPECT_EQ(why([](B& c) { c.m = 65535 * 128 + 1; }), "expected at most 8388480 rows, found 8388481");
+  EXPECT_EQ(why([](B& c) { c.size.m = 65535 * 128 + 1; }), "expected at most 8388480 rows, found 8388481");
   EXPECT_EQ(why([](B& c) { c.dy = nullptr; }), "dy: expected device memory, found a null pointer");
   EXPECT_EQ(why([](B& c) { c.x = nullptr; }), "x: expected device memory, found a null pointer");
   EXPECT_EQ(why([](B& c) {
@@ -180,7 +180,7 @@ TEST(GatedBackward, EmptyLayersArePlanned) {
 }
 
 TEST(GatedTrainingPlan, HIsKeptIfMemoryAllowsElseRecomputed) {
-  const GatedCall sizes{.m = 4096, .n = 32768, .k = 8192};
+  const GatedCall sizes{.size = {4096, 32768, 8192}};
   const auto roomy = plan_gated_training(sizes, 600 * megabyte, h200_numbers()),
              tight = plan_gated_training(sizes, 161 * megabyte, h200_numbers());
   ASSERT_TRUE(roomy.ok() && tight.ok());
@@ -193,14 +193,13 @@ TEST(GatedTrainingPlan, HIsKeptIfMemoryAllowsElseRecomputed) {
 }
 
 TEST(GatedTrainingPlan, TooLittleMemoryReportsNeededBytes) {
-  const auto none = plan_gated_training({.m = 4096, .n = 16384, .k = 4096}, 30 * megabyte, h200_numbers());
+  const auto none = plan_gated_training({.size = {4096, 16384, 4096}}, 30 * megabyte, h200_numbers());
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().message, "expected 34144256 free bytes besides inputs and outputs, found 30000000");
   EXPECT_EQ(none.error().hint,
             "backward needs h and its gradient for 1/8 of the 16384 hidden columns: use fewer than 4096 rows");
-  EXPECT_EQ(
-      plan_gated_training({.m = 8, .n = 8, .k = 8, .dtype = DType::f32}, megabyte, h200_numbers()).error().message,
-      "expected bf16 or f16, found f32");
+  EXPECT_EQ(plan_gated_training({.size = {8, 8, 8}, .dtype = DType::f32}, megabyte, h200_numbers()).error().message,
+            "expected bf16 or f16, found f32");
 }
 
 // Measured on a busy H200 (results/h200_geglu_torch.json), keeping h and keeping only x.
@@ -216,7 +215,7 @@ TEST(GatedTrainingPlan, PredictionsAreWithinTenPercentOfMeasurements) {
                                 {4096, 4096, 93 * megabyte, 6638},
                                 {4096, 8192, 1000 * megabyte, 18886},
                                 {4096, 8192, 161 * megabyte, 26149}}) {
-    const auto plan = plan_gated_training({.m = s.n, .n = 4 * s.d, .k = s.d}, s.bytes, h200_numbers());
+    const auto plan = plan_gated_training({.size = {s.n, 4 * s.d, s.d}}, s.bytes, h200_numbers());
     ASSERT_TRUE(plan.ok());
     EXPECT_NEAR((plan->forward_s + plan->backward_s) * 1e6 / s.us, 1, 0.1) << s.n << " x " << s.d << ", " << s.bytes;
   }

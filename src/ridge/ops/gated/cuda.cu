@@ -64,7 +64,7 @@ bool encode_results(GatedLaunchArgs& x, const GatedCall& call, int columns) {
   const auto is_pair_aligned = [](const void* bias) { return reinterpret_cast<std::uintptr_t>(bias) % 4 == 0; };
   x.output.format = tile::to_device_format(call.out);
   const auto make_result = [&](void* data, std::int64_t line) {
-    return GatedOperands::make_operand(data, call.dtype, call.m, call.n, line);
+    return GatedOperands::make_operand(data, call.dtype, call.size.m, call.size.n, line);
   };
   x.output.stores_in_bulk =
       (!call.y || (call.out == call.dtype && can_store_in_bulk(make_result(call.y, call.y_row_stride)))) &&
@@ -72,14 +72,14 @@ bool encode_results(GatedLaunchArgs& x, const GatedCall& call, int columns) {
       (!call.h || can_store_in_bulk(make_result(call.h, call.h_row_stride)));
   if (!x.output.stores_in_bulk) return true;
   const auto make_lines = [&](void* data, std::int64_t line) {
-    return device::MatrixBatch{data, call.n, call.m, 1, make_result(data, line).line_stride, 0};
+    return device::MatrixBatch{data, call.size.n, call.size.m, 1, make_result(data, line).line_stride, 0};
   };
   const device::MatrixBatch first =
       call.y ? make_lines(call.y, call.y_row_stride)
              : make_lines(call.h, call.h_row_stride);  // Kernels prefetch this map even if y is null
   if (!encode_store(x.output.map, x.output.tail, first, call.dtype, columns)) return false;
   if (!call.h) return true;
-  void* const gates = static_cast<char*>(call.h) + call.n * operand_bytes(call.dtype);
+  void* const gates = static_cast<char*>(call.h) + call.size.n * operand_bytes(call.dtype);
   return encode_store(x.u_maps.map, x.u_maps.tail, make_lines(call.h, call.h_row_stride), call.dtype, columns) &&
          encode_store(x.g_maps.map, x.g_maps.tail, make_lines(gates, call.h_row_stride), call.dtype, columns);
 }
@@ -120,14 +120,18 @@ Status launch_tiles(const GatedCall& call, const GatedPlan& plan, const device::
     return device::tensor_map_error();
   x.d = call.y;
   x.h = call.h;
-  x.rows = call.m;
-  x.cols = call.n;
+  x.rows = call.size.m;
+  x.cols = call.size.n;
   x.d_row_stride = call.y_row_stride;
   x.h_row_stride = call.h_row_stride;
   x.activation = call.activation;
   x.bu = column_operand(call.bu, call.bias);
   x.bg = column_operand(call.bg, call.bias);
-  x.problem.sizes = {static_cast<int>(call.m), static_cast<int>(2 * call.n), static_cast<int>(call.k), 1, plan.splits,
+  x.problem.sizes = {static_cast<int>(call.size.m),
+                     static_cast<int>(2 * call.size.n),
+                     static_cast<int>(call.size.k),
+                     1,
+                     plan.splits,
                      plan.raster_rows};
   x.blocks = plan.blocks;
   x.stream = stream;
@@ -183,9 +187,9 @@ Status launch(const GatedCall& call, const GatedPlan& plan, const device::Device
   const PlainGatedArgs p{tile::to_device_format(call.dtype),
                          tile::to_device_format(call.out),
                          call.activation,
-                         call.m,
-                         call.n,
-                         call.k,
+                         call.size.m,
+                         call.size.n,
+                         call.size.k,
                          call.x_row_stride,
                          along_k ? call.weight_line_stride : 1,
                          along_k ? 1 : call.weight_line_stride,
@@ -198,7 +202,7 @@ Status launch(const GatedCall& call, const GatedPlan& plan, const device::Device
                          column_operand(call.bg, call.bias),
                          call.y,
                          call.h};
-  const std::int64_t blocks = (call.m * call.n + 255) / 256;
+  const std::int64_t blocks = (call.size.m * call.size.n + 255) / 256;
   plain_gated_kernel<<<static_cast<unsigned>(blocks < 65536 ? blocks : 65536), 256, 0, stream>>>(p);
   return device::to_status(cudaGetLastError(), "launching the gated layer");
 }

@@ -15,7 +15,7 @@
 namespace ridge::ops::cuda {
 
 struct GatedCall {
-  std::int64_t m = 0, n = 0, k = 0;
+  ProductSize size;
   DType dtype = DType::bf16;  // Type of x, up, gate and h: bf16, f16 or f32
   DType out = DType::bf16;    // Type of y: bf16, f16 or f32
   DType bias = DType::bf16;   // Type of bu and bg: bf16, f16 or f32

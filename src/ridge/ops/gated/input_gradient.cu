@@ -2,7 +2,7 @@
 #include "ridge/ops/gated/input_gradient.h"
 
 #include "ridge/device/cuda_status.h"
-#include "ridge/device/dependent_launch.h"
+#include "ridge/device/launch_kernel.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/gated/joined_matmul.h"
 #include "ridge/ops/product/sm90.h"
@@ -21,13 +21,13 @@ template <int index, class T> struct InputGradientKernel : JoinedMatmul<input_gr
 
 bool encode_a(tile::TargetInput& to, const InputGradient& x, const void* data, int rows) {
   to.batched = false;
-  return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.k, x.m, 1, x.dh_row_stride, 0}, x.dtype,
-                                   {swizzled_elements(x.dtype), rows}, true);
+  return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.size.k, x.size.m, 1, x.dh_row_stride, 0},
+                                   x.dtype, {swizzled_elements(x.dtype), rows}, true);
 }
 bool encode_b(tile::TargetInput& to, const InputGradient& x, const void* data) {
   to.batched = false;
-  return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.n, x.k, 1, x.weight_line_stride, 0}, x.dtype,
-                                   {swizzled_elements(x.dtype), 64}, true);
+  return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.size.n, x.size.k, 1, x.weight_line_stride, 0},
+                                   x.dtype, {swizzled_elements(x.dtype), 64}, true);
 }
 
 template <int index, class T> Status launch_with_config(const InputGradient& x, int blocks, cudaStream_t stream) {
@@ -39,13 +39,13 @@ template <int index, class T> Status launch_with_config(const InputGradient& x, 
   if (!encode_a(g.a.target, x, x.du, ConfiguredKernel::config.m) ||
       !encode_a(g.second_a.target, x, x.dg, ConfiguredKernel::config.m) || !encode_b(g.b.target, x, x.up) ||
       !encode_b(g.second_b.target, x, x.gate) ||
-      !device::encode_tensor_map(g.d.target.map, {x.dx, x.n, x.m, 1, x.dx_row_stride, 0}, x.dtype,
+      !device::encode_tensor_map(g.d.target.map, {x.dx, x.size.n, x.size.m, 1, x.dx_row_stride, 0}, x.dtype,
                                  {swizzled_elements(x.dtype), 64}, true))
     return device::tensor_map_error();
-  g.second_begin = padded_depth(x.k);
+  g.second_begin = padded_depth(x.size.k);
   g.d.target.adds_to_output = x.add;
   tile::sm90::ProductArgs problem{};
-  problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * padded_depth(x.k), 1, 1, 8};
+  problem.sizes = {static_cast<int>(x.size.m), static_cast<int>(x.size.n), 2 * padded_depth(x.size.k), 1, 1, 8};
   const device::LaunchShape shape{blocks, tile::sm90::block_threads<ConfiguredKernel>,
                                   tile::sm90::shared_bytes<ConfiguredKernel>};
   return device::to_status(device::launch_dependent(tile::sm90::run_product<ConfiguredKernel>, shape, stream, g,

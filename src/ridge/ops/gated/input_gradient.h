@@ -19,7 +19,7 @@ inline constexpr std::array input_gradient_kernel_configs = {
 namespace cuda {
 
 struct InputGradient {
-  std::int64_t m = 0, n = 0, k = 0;           // Rows and columns of dx, hidden columns
+  ProductSize size;                           // Rows and columns of dx, hidden columns
   DType dtype = DType::bf16;                  // Type of all matrices: bf16 or f16; sums are f32
   const void *du = nullptr, *dg = nullptr;    // [m, k] each
   const void *up = nullptr, *gate = nullptr;  // [k, n] each

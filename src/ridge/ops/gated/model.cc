@@ -39,7 +39,7 @@ TilePlan describe_plan(const GatedPlan& plan, int multiprocessors) {
 // Returns the best plan of each other config; configs that differ only in stages count as one.
 std::vector<Candidate> list_next_best(const GatedCall& call, const GatedPlan& best, const DeviceNumbers& device) {
   const int sms = device.multiprocessors;
-  const double sums = 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n);
+  const double sums = 2.0 * static_cast<double>(call.size.m) * static_cast<double>(call.size.n);
   const auto make_tiled = [&](const GatedPlan& plan) {
     return TiledProduct{config_of(plan), sums, plan.tiles, count_waves(plan, sms), plan.splits};
   };
@@ -65,12 +65,10 @@ std::vector<Candidate> list_next_best(const GatedCall& call, const GatedPlan& be
 // Counts both halves as one product of twice the width, half of whose results are stored.
 MovedBytes count_moved_bytes(const GatedCall& call, const GatedPlan& plan, const DeviceNumbers& device) {
   const MatmulProblem wide{.batch = 1,
-                           .m = call.m,
-                           .n = 2 * call.n,
-                           .k = call.k,
+                           .size = {call.size.m, 2 * call.size.n, call.size.k},
                            .a = {call.dtype, call.x_row_stride, 1, 0},
-                           .b = {call.dtype, 1, call.k, 0},
-                           .d = {call.out, 2 * call.n, 1, 0}};
+                           .b = {call.dtype, 1, call.size.k, 0},
+                           .d = {call.out, 2 * call.size.n, 1, 0}};
   TileScheduleOptions order{.m = 32, .n = 64, .k = 32, .blocks = device.multiprocessors, .cache_bytes = 0};
   if (plan.path == GatedPlan::Path::tiles) {
     order = {.m = config_of(plan).m, .n = config_of(plan).n, .k = config_of(plan).k};
@@ -79,10 +77,10 @@ MovedBytes count_moved_bytes(const GatedCall& call, const GatedPlan& plan, const
     order.blocks = plan.blocks;
   }
   const std::int64_t element_bytes = dtype_bits(call.dtype) / 8;
-  const std::int64_t copied =
-      2 * element_bytes * call.k * ((plan.copy_x ? call.m : 0) + (plan.copy_up + plan.copy_gate) * call.n);
-  const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.n * dtype_bits(call.bias) / 8;
-  const std::int64_t tile_rows = (call.m + order.m - 1) / order.m;
+  const std::int64_t copied = 2 * element_bytes * call.size.k *
+                              ((plan.copy_x ? call.size.m : 0) + (plan.copy_up + plan.copy_gate) * call.size.n);
+  const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.size.n * dtype_bits(call.bias) / 8;
+  const std::int64_t tile_rows = (call.size.m + order.m - 1) / order.m;
   order.cache_bytes = device.l2_bytes;
   const MatmulTraffic all = count_tile_traffic(wide, order);
   return {copied + all.global_bytes() - all.d.global_bytes / 2 + biases * tile_rows,
@@ -98,7 +96,7 @@ Forecast forecast(const GatedCall& call, const DeviceNumbers& device) {
                .spread = spread_on_device(device, "product")};
   if (plan.path == GatedPlan::Path::nothing) return out;
   out.seconds = plan.predicted_s;
-  const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
+  const double flop = 4 * call.size.multiply_adds();
   if (plan.path == GatedPlan::Path::plain)
     out.seconds =
         device.launch_s + flop / (kernel_constants().plain_flops_per_cycle * device.multiprocessors * device.clock_hz);

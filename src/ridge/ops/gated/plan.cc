@@ -15,9 +15,7 @@ namespace ridge::ops::cuda {
 
 GatedCall make_gated_call(const GatedLayer& l) {
   GatedCall c;
-  c.m = l.n;
-  c.n = l.f;
-  c.k = l.d;
+  c.size = {l.n, l.f, l.d};
   c.dtype = c.out = c.bias = l.dtype;
   c.activation = l.activation;
   c.x = l.x;
@@ -40,32 +38,32 @@ TileOperand GatedOperands::make_operand(const void* data, DType dtype, std::int6
 }
 
 GatedOperands make_gated_operands(const GatedCall& c) {
-  return {GatedOperands::make_operand(c.x, c.dtype, c.m, c.k, c.x_row_stride),
-          GatedOperands::make_operand(c.up, c.dtype, c.n, c.k, c.weight_line_stride, c.weights),
-          GatedOperands::make_operand(c.gate, c.dtype, c.n, c.k, c.weight_line_stride, c.weights)};
+  return {GatedOperands::make_operand(c.x, c.dtype, c.size.m, c.size.k, c.x_row_stride),
+          GatedOperands::make_operand(c.up, c.dtype, c.size.n, c.size.k, c.weight_line_stride, c.weights),
+          GatedOperands::make_operand(c.gate, c.dtype, c.size.n, c.size.k, c.weight_line_stride, c.weights)};
 }
 
 Reason unsupported_reason(const GatedCall& c) {
-  if (c.m < 0 || c.n < 0 || c.k < 0)
-    return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", c.m, c.n, c.k);
+  if (c.size.m < 0 || c.size.n < 0 || c.size.k < 0)
+    return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", c.size.m, c.size.n, c.size.k);
   if (!StoredFloats::contains(c.dtype) || !StoredFloats::contains(c.out) || !StoredFloats::contains(c.bias))
     return fmt::format("expected bf16, f16 or f32, found {} -> {} with biases in {}", dtype_name(c.dtype),
                        dtype_name(c.out), dtype_name(c.bias));
   const bool is_k_major = c.weights == tile::Major::k;
   for (const auto& [name, lines, line, min_stride] :
-       {std::tuple{"x", c.m, c.x_row_stride, c.k},
-        {"weights", is_k_major ? c.n : c.k, c.weight_line_stride, is_k_major ? c.k : c.n},
-        {"y", c.y != nullptr ? c.m : 0, c.y_row_stride, c.n}})
+       {std::tuple{"x", c.size.m, c.x_row_stride, c.size.k},
+        {"weights", is_k_major ? c.size.n : c.size.k, c.weight_line_stride, is_k_major ? c.size.k : c.size.n},
+        {"y", c.y != nullptr ? c.size.m : 0, c.y_row_stride, c.size.n}})
     if (lines > 1 && line < min_stride)
       return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, min_stride,
                          line);
-  if (c.h != nullptr && c.m > 1 && c.h_row_stride < 2 * c.n)
-    return fmt::format("h: expected a stride of at least {}, found {}: its rows would overlap", 2 * c.n,
+  if (c.h != nullptr && c.size.m > 1 && c.h_row_stride < 2 * c.size.n)
+    return fmt::format("h: expected a stride of at least {}, found {}: its rows would overlap", 2 * c.size.n,
                        c.h_row_stride);
-  const bool has_results = c.m > 0 && c.n > 0;
+  const bool has_results = c.size.m > 0 && c.size.n > 0;
   if (has_results && c.y == nullptr && c.h == nullptr) return "y: expected device memory, found a null pointer";
   for (const auto& [name, data] : {std::pair{"x", c.x}, {"up", c.up}, {"gate", c.gate}})
-    if (has_results && c.k > 0 && data == nullptr)
+    if (has_results && c.size.k > 0 && data == nullptr)
       return fmt::format("{}: expected device memory, found a null pointer", name);
   for (const auto& [name, data, dtype] : {std::tuple{"x", c.x, c.dtype},
                                           {"up", c.up, c.dtype},
@@ -84,23 +82,24 @@ Reason unsupported_reason(const GatedCall& c) {
 // Returns the work of both products as one, without copies of operands.
 static TileWork make_gated_work(const GatedCall& call) {
   const int element_bytes = operand_bytes(call.dtype);
-  TileWork work{1, call.m, 2 * call.n, call.k, element_bytes};
+  TileWork work{1, {call.size.m, 2 * call.size.n, call.size.k}, element_bytes};
   const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
-  work.minimum_bytes = element_bytes * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
-                       product(call.m, call.n) * ((call.y != nullptr ? dtype_bits(call.out) / 8 : 0) +
-                                                  (call.h != nullptr ? 2 * element_bytes : 0));
+  work.minimum_bytes = element_bytes * (product(call.size.m, call.size.k) + 2 * product(call.size.n, call.size.k)) +
+                       product(call.size.m, call.size.n) * ((call.y != nullptr ? dtype_bits(call.out) / 8 : 0) +
+                                                            (call.h != nullptr ? 2 * element_bytes : 0));
   return work;
 }
 
 std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                    int config, int splits) {
   const MatmulConfig& c = sm90_gated_kernel_configs[config];
-  if (call.m == 0 || call.n == 0 || call.k == 0 || c.b != call.weights) return std::nullopt;
+  if (call.size.m == 0 || call.size.n == 0 || call.size.k == 0 || c.b != call.weights) return std::nullopt;
   if (!SixteenBitFloats::contains(call.dtype)) return std::nullopt;
   constexpr std::int64_t max_int = (std::int64_t{1} << 31) - 1024;
-  const std::int64_t stages = ceil_div(call.k, c.k);
-  if (call.m > max_int || 2 * call.n > max_int || call.k > max_int || stages * splits > max_int) return std::nullopt;
-  if (ceil_div(call.m, c.m) > max_int / ceil_div(call.n, c.n / 2) / splits) return std::nullopt;
+  const std::int64_t stages = ceil_div(call.size.k, c.k);
+  if (call.size.m > max_int || 2 * call.size.n > max_int || call.size.k > max_int || stages * splits > max_int)
+    return std::nullopt;
+  if (ceil_div(call.size.m, c.m) > max_int / ceil_div(call.size.n, c.n / 2) / splits) return std::nullopt;
   if (splits > 1 && (!c.can_split() || stages < splits)) return std::nullopt;
   GatedPlan plan{GatedPlan::Path::tiles, config};
   const GatedOperands operands = make_gated_operands(call);
@@ -115,7 +114,7 @@ std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_
   plan_copy(operands.x, plan.copy_x);
   plan_copy(operands.up, plan.copy_up);
   plan_copy(operands.gate, plan.copy_gate);
-  plan.tiles = ceil_div(call.m, c.m) * ceil_div(call.n, c.n / 2);
+  plan.tiles = ceil_div(call.size.m, c.m) * ceil_div(call.size.n, c.n / 2);
   plan.splits = splits;
   plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * splits, device.multiprocessors));
   if (splits > 1) {
@@ -134,7 +133,7 @@ std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_
 
 GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device) {
   GatedPlan best;
-  if (call.m == 0 || call.n == 0) {
+  if (call.size.m == 0 || call.size.n == 0) {
     best.path = GatedPlan::Path::nothing;
     return best;
   }

@@ -74,7 +74,7 @@ TEST(GatedPlan, InvalidCallsAreRejected) {
     return reason ? reason.text() : "";
   };
   EXPECT_EQ(why([](GatedCall&) {}), "");
-  EXPECT_EQ(why([](GatedCall& c) { c.m = -1; }), "expected sizes of at least 0, found n -1, f 32, d 16");
+  EXPECT_EQ(why([](GatedCall& c) { c.size.m = -1; }), "expected sizes of at least 0, found n -1, f 32, d 16");
   EXPECT_EQ(why([](GatedCall& c) { c.dtype = DType::int8; }),
             "expected bf16, f16 or f32, found int8 -> bf16 with biases in bf16");
   EXPECT_EQ(why([](GatedCall& c) { c.y_row_stride = 31; }),

@@ -2,7 +2,7 @@
 // ops/gated.
 #pragma once
 
-#include "ridge/device/dependent_launch.h"
+#include "ridge/device/launch_kernel.h"
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/gated/matmul.h"
 #include "ridge/ops/product/sm90.h"

@@ -42,8 +42,8 @@ struct ConcurrentReaders {
   double a = 1, b = 1;
 };
 ConcurrentReaders count_readers(const MatmulConfig& c, const TileWork& w, double clusters) {
-  const double rows = ceil_quotient(static_cast<double>(w.m), c.m * c.cluster_m),
-               cols = ceil_quotient(static_cast<double>(w.n), c.n * c.cluster_n);
+  const double rows = ceil_quotient(static_cast<double>(w.size.m), c.m * c.cluster_m),
+               cols = ceil_quotient(static_cast<double>(w.size.n), c.n * c.cluster_n);
   const double across = std::min(cols, std::max(1.0, clusters / std::min(8.0, rows)));
   return {across, clusters / across};
 }
@@ -56,8 +56,8 @@ BlockCycles count_block_cycles(const ClosedFormConstants& f, const MatmulConfig&
   const double lines = static_cast<double>(c.m) / c.cluster_n * unaligned_load_factor(f, w.alignment_a, c.a) +
                        static_cast<double>(c.n) / c.cluster_m * unaligned_load_factor(f, w.alignment_b, c.b);
   const double box = swizzle_bytes / w.operand_bytes;  // Elements of a line in a box
-  const double narrow_readers = (w.narrow_a ? concurrent.a * box / static_cast<double>(w.m) : 0) +
-                                (w.narrow_b ? concurrent.b * box / static_cast<double>(w.n) : 0);
+  const double narrow_readers = (w.narrow_a ? concurrent.a * box / static_cast<double>(w.size.m) : 0) +
+                                (w.narrow_b ? concurrent.b * box / static_cast<double>(w.size.n) : 0);
   const double load =
       std::max(lines * c.k * w.operand_bytes / rate, (c.m + c.n) * c.k * w.operand_bytes / f.arrival_rate) +
       narrow_readers * f.narrow_line_cycles;
@@ -136,8 +136,9 @@ double predict_copy_us(const BoundRates& rates, const TileWork& w, const DeviceN
 
 BoundKind classify_bound(const TileWork& w, const DeviceNumbers& device) {
   // The rate is that of operands of 16 bits; an instruction multiplies 32 bytes along k in the same time.
-  const double k = static_cast<double>(w.k) * w.operand_bytes / OperandType<Bf16>::bytes;
-  const double multiplies = static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * k;
+  const double k = static_cast<double>(w.size.k) * w.operand_bytes / OperandType<Bf16>::bytes;
+  const double multiplies =
+      static_cast<double>(w.batch) * static_cast<double>(w.size.m) * static_cast<double>(w.size.n) * k;
   const double concurrent = device.multiprocessors * kernel_constants().multiply_adds_per_cycle * device.clock_hz;
   if (multiplies / concurrent > w.minimum_bytes / device.memory_bytes_per_s) return BoundKind::multiplies;
   return w.result_bytes > w.minimum_bytes / 2 ? BoundKind::results : BoundKind::bytes;
@@ -158,9 +159,10 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
   const ClosedFormConstants& f = select_for_bound(model.constants, bound);
   const BoundRates rates = make_bound_rates(f, device, bound);
   const int sms = device.multiprocessors;
-  const double tiles = static_cast<double>(w.batch) * ceil_quotient(static_cast<double>(w.m), c.m * c.cluster_m) *
-                       ceil_quotient(static_cast<double>(w.n), c.n * c.cluster_n) * c.cluster();
-  const double stages = ceil_quotient(static_cast<double>(w.k), c.k), splits = split.splits, items = tiles * splits;
+  const double tiles = static_cast<double>(w.batch) * ceil_quotient(static_cast<double>(w.size.m), c.m * c.cluster_m) *
+                       ceil_quotient(static_cast<double>(w.size.n), c.n * c.cluster_n) * c.cluster();
+  const double stages = ceil_quotient(static_cast<double>(w.size.k), c.k), splits = split.splits,
+               items = tiles * splits;
   const bool streamed = split.split_mode == SplitMode::stream_k;
   const int cluster_blocks = split.split_mode == SplitMode::cluster_split_k ? split.splits : c.cluster();
   const double concurrent = streamed ? sms : cluster_blocks * count_concurrent_clusters(cluster_blocks, sms);
@@ -192,10 +194,11 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
 
 double predict_gemv_seconds(const GemvWork& w, const DeviceNumbers& device) {
   const KernelConstants& n = kernel_constants();
-  const double words = std::ceil(static_cast<double>(w.k) * w.operand_bytes / std::min(w.alignment, 8));
-  const double lines = static_cast<double>(w.batch) * static_cast<double>(w.n), rows = static_cast<double>(w.m);
+  const double words = std::ceil(static_cast<double>(w.size.k) * w.operand_bytes / std::min(w.alignment, 8));
+  const double lines = static_cast<double>(w.batch) * static_cast<double>(w.size.n),
+               rows = static_cast<double>(w.size.m);
   const double each = n.gemv_cycles_per_line + words * (1 + rows) * n.gemv_cycles_per_word / 32;
-  const double bytes = w.operand_bytes * lines * static_cast<double>(w.k);
+  const double bytes = w.operand_bytes * lines * static_cast<double>(w.size.k);
   return device.launch_s +
          std::max(lines * each / device.multiprocessors / device.clock_hz, bytes / device.memory_bytes_per_s);
 }

@@ -12,7 +12,8 @@
 namespace ridge::ops::cuda {
 
 struct TileWork {  // A product with the operands in the order of the tile (MatmulConfig::swap)
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  std::int64_t batch = 1;
+  ProductSize size;
   int operand_bytes = OperandType<Bf16>::bytes;  // Bytes of an element of A or B
   double minimum_bytes = 0;                      // Each operand read once and D written once
   double result_bytes = 0;                       // The part of D in `minimum_bytes`
@@ -47,7 +48,8 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
 
 // Work of the kernel for a few rows of D; `alignment` is the alignment of the operands' lines in bytes.
 struct GemvWork {
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  std::int64_t batch = 1;
+  ProductSize size;
   int alignment = 128;
   int operand_bytes = OperandType<Bf16>::bytes;
 };

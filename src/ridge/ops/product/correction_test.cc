@@ -75,7 +75,7 @@ TEST(MatmulCorrection, CorrectionStaysWithinLimits) {
 
 TEST(MatmulCorrection, FeaturesMatchThePlan) {
   const MatmulConfig c{.m = 128, .n = 256, .k = 64, .stages = 4, .consumers = 2, .cluster_m = 2};
-  const TileWork w{.batch = 1, .m = 4096, .n = 1000, .k = 640, .minimum_bytes = 1 << 20};
+  const TileWork w{.batch = 1, .size = {4096, 1000, 640}, .minimum_bytes = 1 << 20};
   const PlanFeatures f = make_plan_features(c, w, {2, tile::SplitMode::split_k}, h200_numbers(), std::exp(1.0));
   EXPECT_FLOAT_EQ(f[0], 1);
   EXPECT_FLOAT_EQ(f[1], 16 * 4 * 2 * 2 / 132.0F) << "waves: 16 x 4 pairs in two splits";

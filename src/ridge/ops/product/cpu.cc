@@ -46,16 +46,16 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   using Kernel = Matmul<cpu_kernel_configs[0], typename ElementOfSize<a_bytes>::type,
                         typename ElementOfSize<b_bytes>::type, Sum, Sum>;
   const MatmulProblem& p = call.problem;
-  const MatrixLayout layout = canonical_layout(p.d, p.m, p.n);
+  const MatrixLayout layout = canonical_layout(p.d, p.size.m, p.size.n);
   typename Kernel::Globals g;
-  static_cast<Matrix&>(g.a) = to_tile_matrix(p.a, call.a, p.m, p.k);
-  static_cast<Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), call.b, p.n, p.k);
+  static_cast<Matrix&>(g.a) = to_tile_matrix(p.a, call.a, p.size.m, p.size.k);
+  static_cast<Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), call.b, p.size.n, p.size.k);
   g.b.prepacked = packed_b;
-  g.d = {static_cast<Sum*>(call.d), p.m, p.n, layout.row_stride, layout.col_stride, layout.batch_stride};
+  g.d = {static_cast<Sum*>(call.d), p.size.m, p.size.n, layout.row_stride, layout.col_stride, layout.batch_stride};
   constexpr bool sums_are_integers = std::is_same_v<Sum, std::int32_t>;
   if (!is_store_only(call.epilogue) || p.d.dtype != (sums_are_integers ? DType::int32 : DType::f32))
     g.d.target = {to_tile_epilogue(call.epilogue, p.d.dtype), apply_epilogue};
-  const tile::cpu::MatmulSizes sizes{p.batch, p.m, p.n, p.k};
+  const tile::cpu::MatmulSizes sizes{p.batch, p.size};
   tile::cpu::run_kernel<Kernel>(
       g, sizes, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, pool::this_cpu(), packed_b != nullptr), threads);
 }
@@ -64,7 +64,7 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
 template <class Each> void for_each_group(const MatmulProblem& p, int threads, const Each& each) {
   MatmulProblem mean = p;
   mean.batch = 1;
-  mean.m = (p.m + p.batch - 1) / p.batch;
+  mean.size.m = (p.size.m + p.batch - 1) / p.batch;
   if (p.batch < 2 * threads || choose_thread_count(mean, threads) > 1) {
     for (std::int64_t i = 0; i < p.batch; ++i) each(i, threads);
     return;
@@ -77,12 +77,13 @@ template <class Each> void for_each_group(const MatmulProblem& p, int threads, c
 
 void dispatch_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   const MatmulProblem& p = call.problem;
-  if (p.batch == 0 || p.m == 0 || p.n == 0) return;
+  if (p.batch == 0 || p.size.m == 0 || p.size.n == 0) return;
   threads = choose_thread_count(p, threads);
   if (p.grouped)
     return for_each_group(p, threads,
                           [&](std::int64_t i, int some) { dispatch_matmul(extract_group(call, i), nullptr, some); });
-  if (canonical_layout(p.d, p.m, p.n).col_stride != 1) return dispatch_matmul(transpose_call(call), nullptr, threads);
+  if (canonical_layout(p.d, p.size.m, p.size.n).col_stride != 1)
+    return dispatch_matmul(transpose_call(call), nullptr, threads);
   switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(p.b.dtype)) {
     case 3232: return run_matmul<4, 4, float>(call, packed_b, threads);
     case 3208: return run_matmul<4, 1, float>(call, packed_b, threads);
@@ -107,9 +108,9 @@ Reason validate_dtypes(const MatmulProblem& p) {
         "expected f32, bf16 or f16, both equal or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, int8, "
         "f32, bf16 or f16; found {} * {} -> {}",
         dtype_name(a), dtype_name(b), dtype_name(d));
-  if (integers && p.k > max_int8_k)
+  if (integers && p.size.k > max_int8_k)
     return fmt::format("expected k of at most {}, where an int32 holds any sum of int8 products, found {}", max_int8_k,
-                       p.k);
+                       p.size.k);
   return {};
 }
 
@@ -117,23 +118,25 @@ Reason validate_dtypes(const MatmulProblem& p) {
 
 Reason unsupported_reason(const MatmulProblem& p) {
   if (auto reason = pool::isa_override_error()) return reason;
-  if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0) {
-    return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
+  if (p.batch < 0 || p.size.m < 0 || p.size.n < 0 || p.size.k < 0) {
+    return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.size.m, p.size.n,
+                       p.size.k);
   }
   if (auto reason = validate_dtypes(p)) return reason;
-  if (auto reason = validate_layout("a", p.a, p.m, p.k)) return reason;
-  if (auto reason = validate_layout("b", p.b, p.k, p.n)) return reason;
-  if (auto reason = validate_layout("d", p.d, p.m, p.n)) return reason;
+  if (auto reason = validate_layout("a", p.a, p.size.m, p.size.k)) return reason;
+  if (auto reason = validate_layout("b", p.b, p.size.k, p.size.n)) return reason;
+  if (auto reason = validate_layout("d", p.d, p.size.m, p.size.n)) return reason;
   if (auto reason = validate_groups(p)) return reason;
-  const MatrixLayout d = canonical_layout(p.d, p.m, p.n);
-  const std::int64_t line = d.col_stride == 1 ? p.n : p.m, stride = d.col_stride == 1 ? d.row_stride : d.col_stride;
-  const std::int64_t lines = d.col_stride == 1 ? p.m : p.n;
+  const MatrixLayout d = canonical_layout(p.d, p.size.m, p.size.n);
+  const std::int64_t line = d.col_stride == 1 ? p.size.n : p.size.m,
+                     stride = d.col_stride == 1 ? d.row_stride : d.col_stride;
+  const std::int64_t lines = d.col_stride == 1 ? p.size.m : p.size.n;
   if (lines > 1 && stride < line)
     return fmt::format("d: expected a stride of at least {}, found {}: its rows would overlap", line, stride);
   // True if each stride, in ascending order, exceeds the extent that smaller strides cover.
   const bool is_disjoint = d.batch_stride >= (lines - 1) * stride + line ||
                            (d.batch_stride >= line && (lines == 1 || stride >= (p.batch - 1) * d.batch_stride + line));
-  if (p.batch > 1 && p.m > 0 && p.n > 0 && !is_disjoint && !p.grouped)
+  if (p.batch > 1 && p.size.m > 0 && p.size.n > 0 && !is_disjoint && !p.grouped)
     return fmt::format("d: expected a batch stride that steps over the other products, found {}: they would overlap",
                        d.batch_stride);
   return {};
@@ -155,9 +158,9 @@ void matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int t
 }
 
 PackedWeights::PackedWeights(const MatmulProblem& p, const void* b)
-    : n_(p.n), k_(p.k), left_dtype_(p.a.dtype), right_dtype_(p.b.dtype) {
+    : n_(p.size.n), k_(p.size.k), left_dtype_(p.a.dtype), right_dtype_(p.b.dtype) {
   const tile::cpu::Engine& engine = *tile::cpu::find_engine(p.a.dtype, p.b.dtype, pool::this_cpu(), true);
-  const Matrix matrix = to_tile_matrix(transpose_layout(p.b), b, p.n, p.k);
+  const Matrix matrix = to_tile_matrix(transpose_layout(p.b), b, p.size.n, p.size.k);
   const std::size_t bytes = tile::cpu::prepacked_bytes(matrix, engine);
   data_ = std::shared_ptr<void>(pool::allocate_pages(bytes), std::free);
   if (data_ == nullptr) throw std::bad_alloc();
@@ -166,8 +169,8 @@ PackedWeights::PackedWeights(const MatmulProblem& p, const void* b)
 
 Reason unsupported_reason(const MatmulProblem& p, const PackedWeights& b) {
   if (auto reason = unsupported_reason(p)) return reason;
-  if (p.n != b.n() || p.k != b.k())
-    return fmt::format("b: expected weights of k {} and n {}, found k {} and n {}", p.k, p.n, b.k(), b.n());
+  if (p.size.n != b.n() || p.size.k != b.k())
+    return fmt::format("b: expected weights of k {} and n {}, found k {} and n {}", p.size.k, p.size.n, b.k(), b.n());
   if (p.a.dtype != b.left_dtype() || p.b.dtype != b.right_dtype())
     return fmt::format("b: expected weights packed for {} * {}, found weights packed for {} * {}",
                        dtype_name(p.a.dtype), dtype_name(p.b.dtype), dtype_name(b.left_dtype()),
@@ -176,7 +179,7 @@ Reason unsupported_reason(const MatmulProblem& p, const PackedWeights& b) {
   if (p.batch > 1 && p.b.batch_stride != 0)
     return fmt::format("b: expected one matrix of packed weights for all batches, found a batch stride of {}",
                        p.b.batch_stride);
-  if (canonical_layout(p.d, p.m, p.n).col_stride != 1)
+  if (canonical_layout(p.d, p.size.m, p.size.n).col_stride != 1)
     return "d: expected contiguous rows where the weights are packed, found contiguous columns";
   return {};
 }

@@ -317,7 +317,7 @@ TEST(MatmulTest, UnsupportedReasonsStateExpectedAndFound) {
   const MatmulProblem good = make_simple_case(4, 5, 6).call.problem;
   EXPECT_FALSE(unsupported_reason(good));
   MatmulProblem p = good;
-  p.m = -1;
+  p.size.m = -1;
   EXPECT_EQ(unsupported_reason(p).text(), "expected sizes of at least 0, found batch 1, m -1, n 5, k 6");
   p = good;
   p.b.dtype = DType::bf16;
@@ -339,10 +339,10 @@ TEST(MatmulTest, UnsupportedReasonsStateExpectedAndFound) {
   p.d.batch_stride = 1;
   EXPECT_EQ(unsupported_reason(p).text(),
             "d: expected a batch stride that steps over the other products, found 1: they would overlap");
-  p.d.row_stride = 8 * p.n;
-  p.d.batch_stride = p.n;  // Products alternate row by row
+  p.d.row_stride = 8 * p.size.n;
+  p.d.batch_stride = p.size.n;  // Products alternate row by row
   EXPECT_FALSE(unsupported_reason(p));
-  p.d.row_stride = 8 * p.n - 1;
+  p.d.row_stride = 8 * p.size.n - 1;
   EXPECT_EQ(unsupported_reason(p).text(),
             "d: expected a batch stride that steps over the other products, found 5: they would overlap");
   p = good;

@@ -71,7 +71,7 @@ bool encode_output(tile::TargetOutput& o, const MatmulCall& call, const TileProb
   if (!o.stores_in_bulk) return true;
   const int swizzled = swizzled_elements(dtype);
   const device::TensorMapBox box = {swizzled, c.swap ? c.n : 64};
-  const device::MatrixBatch lines{t.d, t.n, t.m, t.result_matrices(), t.d_line_stride, t.d_batch_stride};
+  const device::MatrixBatch lines{t.d, t.size.n, t.size.m, t.result_matrices(), t.d_line_stride, t.d_batch_stride};
   if (!device::encode_tensor_map(o.map, lines, dtype, box, true)) return false;
   return c.swap || c.n % swizzled == 0 || device::encode_tensor_map(o.tail, lines, dtype, {c.n % swizzled, 64}, false);
 }
@@ -89,8 +89,8 @@ bool encode_rows(tile::PeerRowMaps& o, const MatmulCall& call, const TileProblem
   }
   if (o.scattered.rows > 0)
     for (int i = 0; i < o.scattered.total_rows / o.scattered.shard_rows; ++i) {
-      const device::MatrixBatch lines{o.scattered.shard_data[i], t.n, o.scattered.shard_rows, 1, t.d_line_stride,
-                                      t.d_batch_stride};
+      const device::MatrixBatch lines{o.scattered.shard_data[i], t.size.n,        o.scattered.shard_rows, 1,
+                                      t.d_line_stride,           t.d_batch_stride};
       if (!device::encode_tensor_map(o.shards[i], lines, call.problem.d.dtype,
                                      {swizzled_elements(call.problem.d.dtype), 64}, true))
         return false;
@@ -142,13 +142,13 @@ Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device
   if (b.extent <= c.n * c.cluster_n && read_once(x.a)) x.a.cache_policy = tile::evict_first;
   if (a.extent <= c.m * c.cluster_m && read_once(x.b)) x.b.cache_policy = tile::evict_first;
   x.d = t.d;
-  x.rows = t.m;
-  x.cols = t.n;
+  x.rows = t.size.m;
+  x.cols = t.size.n;
   x.line_stride = t.d_line_stride;
   x.batch_stride = t.d_batch_stride;
   x.problem.sizes = {static_cast<int>(a.extent),
                      static_cast<int>(b.extent),
-                     static_cast<int>(t.k),
+                     static_cast<int>(t.size.k),
                      static_cast<int>(t.batch),
                      plan.splits,
                      plan.raster_rows,
@@ -158,7 +158,7 @@ Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device
   x.problem.prefetch_constants = plan.prefetch_constants;
   x.cluster = plan.split_mode == tile::SplitMode::cluster_split_k ? plan.splits : c.cluster();
   x.blocks = plan.blocks;
-  x.dependent_launch = plan.dependent_launch;
+  x.order = plan.dependent_launch ? device::LaunchOrder::may_overlap : device::LaunchOrder::after_earlier_kernels;
   x.stream = stream;
   return device::to_status(compiled.launch(x), "launching the product");
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ridge/device/cuda_status.h"
+#include "ridge/device/launch_kernel.h"
 #include "ridge/tile/grouped_scheduler.h"
 #include "ridge/tile/sm90/epilogue.h"
 
@@ -252,40 +253,33 @@ StridedOperand to_strided(const TileOperand& x) {
 
 namespace {
 
-// Launches with programmatic dependent launch and the largest shared memory carveout, as products do: a multiprocessor
-// must be idle to change its carveout.
-template <class Kernel, class... Arguments> cudaError_t launch_dependent(Kernel* kernel, dim3 blocks, int threads,
-                                                                         cudaStream_t stream,
-                                                                         const Arguments&... arguments) {
+// Launches with the largest shared memory carveout, as products do: a multiprocessor must be idle to change its
+// carveout.
+template <class Kernel, class... Arguments>
+cudaError_t launch_with_carveout(Kernel* kernel, const device::LaunchShape& shape, cudaStream_t stream,
+                                 const Arguments&... arguments) {
   cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
-  cudaLaunchAttribute dependent_launch{};
-  dependent_launch.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  dependent_launch.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = blocks;
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.stream = stream;
-  config.attrs = &dependent_launch;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
+  return device::launch_dependent(kernel, shape, stream, arguments...);
 }
 
 constexpr int copy_threads = 256;
+constexpr Index max_blocks_y = 65535;  // CUDA's limit on the second axis of a grid
 template <class Word, class Element>
 cudaError_t launch_copy(const LineSource<Element>& from, Element* to, Index line, cudaStream_t stream) {
   const Index chunks = line / per_unit<Element>, all = from.matrices * from.lines * chunks;
-  const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 16 * device::multiprocessor_count())));
+  const device::LaunchShape shape{std::min<Index>((all + 255) / 256, 16 * device::multiprocessor_count()),
+                                  copy_threads};
   if (all >= Index{1} << 31)
-    return launch_dependent(copy_to_aligned_lines_kernel<Word, std::uint64_t, Element>, blocks, copy_threads, stream,
-                            from, to, static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));
-  return launch_dependent(copy_to_aligned_lines_kernel<Word, std::uint32_t, Element>, blocks, copy_threads, stream,
-                          from, to, static_cast<std::uint32_t>(chunks), static_cast<std::uint32_t>(all));
+    return launch_with_carveout(copy_to_aligned_lines_kernel<Word, std::uint64_t, Element>, shape, stream, from, to,
+                                static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));
+  return launch_with_carveout(copy_to_aligned_lines_kernel<Word, std::uint32_t, Element>, shape, stream, from, to,
+                              static_cast<std::uint32_t>(chunks), static_cast<std::uint32_t>(all));
 }
 template <class Word, class Element>
 cudaError_t launch_transpose(const LineSource<Element>& from, Element* to, Index line, cudaStream_t stream) {
-  const dim3 blocks(static_cast<unsigned>(line / transposed_lines),
-                    static_cast<unsigned>(std::min<Index>(from.matrices, 65535)));
-  return launch_dependent(transpose_kernel<Word, Element>, blocks, copy_threads, stream, from, to, line);
+  const device::LaunchShape shape{
+      .blocks = line / transposed_lines, .threads = copy_threads, .blocks_y = std::min(from.matrices, max_blocks_y)};
+  return launch_with_carveout(transpose_kernel<Word, Element>, shape, stream, from, to, line);
 }
 
 // Returns the bitwise or of the address and the byte strides; its low zero bits give the alignment of all lines.
@@ -310,21 +304,22 @@ template <class T, class Word>
 cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
   int warps_per_group = 1;  // Warps per two columns; doubled while each has a full iteration of loads
   while (warps_per_group < gemv_warps &&
-         t.a.bytes(t.k) > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * gemv_words)
+         t.a.bytes(t.size.k) > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * gemv_words)
     warps_per_group *= 2;
   const Index columns = gemv_columns * (gemv_warps / warps_per_group);
-  const dim3 blocks(static_cast<unsigned>((t.n + columns - 1) / columns),
-                    static_cast<unsigned>(std::min<Index>(t.batch, 65535)));
+  const device::LaunchShape shape{.blocks = (t.size.n + columns - 1) / columns,
+                                  .threads = gemv_warps * 32,
+                                  .blocks_y = std::min<Index>(t.batch, max_blocks_y)};
   const auto go = [&](auto kernel) {
-    return launch_dependent(kernel, blocks, gemv_warps * 32, stream, to_strided(t.a), to_strided(t.b), d,
-                            Index{t.batch}, Index{t.k}, warps_per_group);
+    return launch_with_carveout(kernel, shape, stream, to_strided(t.a), to_strided(t.b), d, Index{t.batch},
+                                Index{t.size.k}, warps_per_group);
   };
-  if (t.m == 1) return go(gemv_kernel<T, Word, 1>);
-  return t.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
+  if (t.size.m == 1) return go(gemv_kernel<T, Word, 1>);
+  return t.size.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
 }
 template <class T> cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
-  const std::uintptr_t bits = alignment_bits(t.a, t.m > 1 ? t.a.line_stride : 0, t.batch) |
-                              alignment_bits(t.b, t.n > 1 ? t.b.line_stride : 0, t.batch);
+  const std::uintptr_t bits = alignment_bits(t.a, t.size.m > 1 ? t.a.line_stride : 0, t.batch) |
+                              alignment_bits(t.b, t.size.n > 1 ? t.b.line_stride : 0, t.batch);
   if (bits % 8 == 0) return launch_gemv<T, uint2>(t, d, stream);
   return bits % 4 == 0 ? launch_gemv<T, std::uint32_t>(t, d, stream)
                        : launch_gemv<T, typename OperandType<T>::Word>(t, d, stream);
@@ -342,18 +337,20 @@ Status copy_to_aligned_lines(const TileOperand& x, bool transpose, void* to, std
 }
 
 Status multiply_gemv(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream) {
-  const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
+  const StridedOutput d{t.d, t.size.m, t.size.n, t.d_line_stride, t.d_batch_stride, output};
   return SixteenBitFloats::dispatch_or_error("a product of a few rows", t.a.dtype, [&]<class T>() {
     return device::to_status(launch_gemv<T>(t, d, stream), "launching the product");
   });
 }
 
 Status multiply_plain(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream) {
-  const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
-  const double squares = static_cast<double>(t.batch) * static_cast<double>((t.m + square_side - 1) / square_side) *
-                         static_cast<double>((t.n + square_side - 1) / square_side);
+  const StridedOutput d{t.d, t.size.m, t.size.n, t.d_line_stride, t.d_batch_stride, output};
+  const double squares = static_cast<double>(t.batch) *
+                         static_cast<double>((t.size.m + square_side - 1) / square_side) *
+                         static_cast<double>((t.size.n + square_side - 1) / square_side);
   plain_matmul_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(square_side, 8), 0, stream>>>(
-      to_strided(t.a), to_strided(t.b), d, t.batch, t.k, tile::to_device_format(t.a.dtype), tile::RowGroups{t.starts});
+      to_strided(t.a), to_strided(t.b), d, t.batch, t.size.k, tile::to_device_format(t.a.dtype),
+      tile::RowGroups{t.starts});
   return device::to_status(cudaGetLastError(), "launching the product");
 }
 

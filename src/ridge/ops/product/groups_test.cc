@@ -64,7 +64,7 @@ TEST(Groups, ExtractedGroupIsASeparateProduct) {
   call.a = call.b = data.data();
   call.epilogue.bias = {data.data(), DType::bf16, 0, 1, 4};
   const MatmulCall second = extract_group(call, 1);
-  EXPECT_EQ(second.problem.m, 7);
+  EXPECT_EQ(second.problem.size.m, 7);
   EXPECT_EQ(second.problem.batch, 1);
   EXPECT_FALSE(second.problem.grouped);
   EXPECT_EQ(second.a, data.data() + 3 * 8);

@@ -23,7 +23,7 @@ inline MatrixLayout transpose_layout(MatrixLayout x) {
 
 // D transposed is B transposed times A transposed.
 inline MatmulProblem transpose_problem(const MatmulProblem& p) {
-  return {p.batch, p.n, p.m, p.k, transpose_layout(p.b), transpose_layout(p.a), transpose_layout(p.d)};
+  return {p.batch, p.size.n, p.size.m, p.size.k, transpose_layout(p.b), transpose_layout(p.a), transpose_layout(p.d)};
 }
 
 // Returns an operand as the kernel definition expects it: rows along an axis of the output, columns along k.
@@ -37,8 +37,10 @@ inline tile::Matrix to_tile_matrix(const MatrixLayout& layout, const void* data,
 // 5 us (at 30 GB/s). The number of threads does not change the result.
 inline int choose_thread_count(const MatmulProblem& p, int threads) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
-  const double flops = 2 * real(p.batch) * real(p.m) * real(p.n) * real(p.k);
-  const double bytes = real(p.batch) * (real(p.m) * real(p.k) + real(p.k) * real(p.n) + real(p.m) * real(p.n)) * 4;
+  const double flops = 2 * real(p.batch) * real(p.size.m) * real(p.size.n) * real(p.size.k);
+  const double bytes =
+      real(p.batch) *
+      (real(p.size.m) * real(p.size.k) + real(p.size.k) * real(p.size.n) + real(p.size.m) * real(p.size.n)) * 4;
   if (flops < 0x1p20 && bytes < 0x1p17) return 1;
   return threads <= 0 ? usable_cores() : threads;
 }

@@ -68,7 +68,7 @@ std::string why_not_chosen(const MatmulProblem& p, const MatmulPlan& best, const
                                                                            : "copies no operand";
   const auto tiled = [&](const MatmulPlan& plan) {
     const double sums =
-        static_cast<double>(p.grouped ? 1 : p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
+        static_cast<double>(p.grouped ? 1 : p.batch) * static_cast<double>(p.size.m) * static_cast<double>(p.size.n);
     return TiledProduct{sm90_kernel_configs[plan.config], sums, plan.tiles, plan.waves, plan.splits};
   };
   return why_slower(tiled(best), tiled(candidate), multiprocessors);
@@ -97,7 +97,7 @@ double epilogue_bytes(const MatmulCall& call) {
   for (const EpilogueOperand* x :
        {&call.epilogue.scale, &call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend})
     if (x->data != nullptr)
-      bytes += along(x->batch_stride, p.batch) * along(x->row_stride, p.m) * along(x->col_stride, p.n) *
+      bytes += along(x->batch_stride, p.batch) * along(x->row_stride, p.size.m) * along(x->col_stride, p.size.n) *
                dtype_bits(x->dtype) / 8;
   return bytes;
 }
@@ -105,9 +105,9 @@ double epilogue_bytes(const MatmulCall& call) {
 // Returns the bytes moved by copies of operands before the product: each element is read and written.
 std::int64_t copy_traffic_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
   const auto count_moved_bytes = [&](const MatrixLayout& x, std::int64_t extent) {
-    return 2 * (x.batch_stride == 0 ? 1 : p.batch) * extent * p.k * dtype_bits(x.dtype) / 8;
+    return 2 * (x.batch_stride == 0 ? 1 : p.batch) * extent * p.size.k * dtype_bits(x.dtype) / 8;
   };
-  return (plan.copy_a ? count_moved_bytes(p.a, p.m) : 0) + (plan.copy_b ? count_moved_bytes(p.b, p.n) : 0);
+  return (plan.copy_a ? count_moved_bytes(p.a, p.size.m) : 0) + (plan.copy_b ? count_moved_bytes(p.b, p.size.n) : 0);
 }
 
 TileScheduleOptions make_schedule_options(const MatmulPlan& plan, DType in, const DeviceNumbers& device) {
@@ -139,8 +139,8 @@ MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, co
 double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path != MatmulPlan::Path::plain) return plan.predicted_s;
   const auto whole = [](std::int64_t x) { return static_cast<double>((x + plain_tile - 1) / plain_tile * plain_tile); };
-  const double flop =
-      2.0 * static_cast<double>(problem.batch) * whole(problem.m) * whole(problem.n) * static_cast<double>(problem.k);
+  const double flop = 2.0 * static_cast<double>(problem.batch) * whole(problem.size.m) * whole(problem.size.n) *
+                      static_cast<double>(problem.size.k);
   const double flop_per_s = kernel_constants().plain_flops_per_cycle * device.multiprocessors * device.clock_hz;
   return device.launch_s + std::max(flop / flop_per_s, min_product_bytes(problem) / device.memory_bytes_per_s);
 }
@@ -156,8 +156,7 @@ std::optional<PlanProperties::PaddedProduct> predict_padded(const PlanProperties
   if (larger == problem) return std::nullopt;
   const MatmulPlan plan = choose_plan({.problem = larger}, plan_workspace_bytes, device);
   const double seconds = seconds_without_epilogue(larger, plan, device);
-  return PlanProperties::PaddedProduct{larger.m, larger.n, larger.k,
-                                       spread_on_device(device, "product").middle * seconds};
+  return PlanProperties::PaddedProduct{larger.size, spread_on_device(device, "product").middle * seconds};
 }
 
 }  // namespace

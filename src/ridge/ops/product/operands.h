@@ -22,7 +22,8 @@ struct TileOperand {  // An operand of `extent` x k elements
 };
 
 struct TileProblem {  // A product whose D is m x n with contiguous rows
-  std::int64_t batch = 0, m = 0, n = 0, k = 0;
+  std::int64_t batch = 0;
+  ProductSize size;
   TileOperand a, b;
   void* d = nullptr;
   std::int64_t d_line_stride = 0, d_batch_stride = 0;

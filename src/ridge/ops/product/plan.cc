@@ -84,14 +84,12 @@ std::size_t partial_sum_bytes(const MatmulConfig& c, std::int64_t partial_tiles)
 
 TileProblem make_tile_problem(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
-  const MatrixLayout d = canonical_layout(p.d, p.m, p.n);
+  const MatrixLayout d = canonical_layout(p.d, p.size.m, p.size.n);
   TileProblem t;
   t.batch = p.batch;
-  t.m = p.m;
-  t.n = p.n;
-  t.k = p.k;
-  t.a = make_operand(call.a, p.a, p.m, p.k);
-  t.b = make_operand(call.b, transpose_layout(p.b), p.n, p.k);
+  t.size = p.size;
+  t.a = make_operand(call.a, p.a, p.size.m, p.size.k);
+  t.b = make_operand(call.b, transpose_layout(p.b), p.size.n, p.size.k);
   t.d = call.d;
   t.d_line_stride = d.row_stride;
   t.d_batch_stride = d.batch_stride;
@@ -101,12 +99,12 @@ TileProblem make_tile_problem(const MatmulCall& call) {
   if (d.col_stride != 1) {
     t.d_transposed = true;
     t.d_line_stride = d.col_stride;
-    std::swap(t.m, t.n);
+    std::swap(t.size.m, t.size.n);
     std::swap(t.a, t.b);
     std::swap(t.constant_a, t.constant_b);
   }
   const int unit = 16 / operand_bytes(p.d.dtype);  // The copy engine writes 16 bytes at a time
-  if (t.m <= 1) t.d_line_stride = ceil_div(std::max<std::int64_t>(t.n, 1), unit) * unit;
+  if (t.size.m <= 1) t.d_line_stride = ceil_div(std::max<std::int64_t>(t.size.n, 1), unit) * unit;
   return t;
 }
 
@@ -117,10 +115,10 @@ bool has_vector_epilogue(const MatmulCall& call) {
   const auto is_aligned = [&](const void* data, std::int64_t line, std::int64_t matrix) {
     const std::int64_t step = t.batch > 1 ? matrix : 0;
     const double span = static_cast<double>(t.batch) * static_cast<double>(step) +
-                        static_cast<double>(t.m) * static_cast<double>(line) + static_cast<double>(t.n);
+                        static_cast<double>(t.size.m) * static_cast<double>(line) + static_cast<double>(t.size.n);
     return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && line % unit == 0 && step % unit == 0 && span < 0x1p32;
   };
-  if (!OperandDTypes::contains(in) || call.problem.d.dtype != stored || t.n % unit != 0 ||
+  if (!OperandDTypes::contains(in) || call.problem.d.dtype != stored || t.size.n % unit != 0 ||
       !is_aligned(t.d, t.d_line_stride, t.d_batch_stride))
     return false;
   const MatmulEpilogue e = t.d_transposed ? transpose_epilogue(call.epilogue) : call.epilogue;
@@ -131,17 +129,19 @@ bool has_vector_epilogue(const MatmulCall& call) {
 }
 
 Reason unsupported_reason(const MatmulProblem& p) {
-  if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0)
-    return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
+  if (p.batch < 0 || p.size.m < 0 || p.size.n < 0 || p.size.k < 0)
+    return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.size.m, p.size.n,
+                       p.size.k);
   if (!StoredFloats::contains(p.a.dtype) || p.a.dtype != p.b.dtype || !StoredFloats::contains(p.d.dtype))
     return fmt::format("expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found {} * {} -> {}",
                        dtype_name(p.a.dtype), dtype_name(p.b.dtype), dtype_name(p.d.dtype));
-  if (auto reason = validate_layout("a", p.a, p.m, p.k)) return reason;
-  if (auto reason = validate_layout("b", p.b, p.k, p.n)) return reason;
-  if (auto reason = validate_layout("d", p.d, p.m, p.n)) return reason;
-  const MatrixLayout d = canonical_layout(p.d, p.m, p.n);
+  if (auto reason = validate_layout("a", p.a, p.size.m, p.size.k)) return reason;
+  if (auto reason = validate_layout("b", p.b, p.size.k, p.size.n)) return reason;
+  if (auto reason = validate_layout("d", p.d, p.size.m, p.size.n)) return reason;
+  const MatrixLayout d = canonical_layout(p.d, p.size.m, p.size.n);
   const bool rows = d.col_stride == 1;
-  const std::int64_t line = rows ? p.n : p.m, lines = rows ? p.m : p.n, stride = rows ? d.row_stride : d.col_stride;
+  const std::int64_t line = rows ? p.size.n : p.size.m, lines = rows ? p.size.m : p.size.n,
+                     stride = rows ? d.row_stride : d.col_stride;
   if (lines > 1 && stride < line)
     return fmt::format("d: expected a stride of at least {}, found {}: its rows would overlap", line, stride);
   if (auto reason = validate_groups(p)) return reason;
@@ -153,9 +153,9 @@ Reason unsupported_reason(const MatmulProblem& p) {
 Reason unsupported_reason(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   if (auto reason = unsupported_reason(p)) return reason;
-  const bool any = p.batch > 0 && p.m > 0 && p.n > 0;
+  const bool any = p.batch > 0 && p.size.m > 0 && p.size.n > 0;
   if (any && !call.d) return "d: expected device memory, found a null pointer";
-  if (any && p.k > 0 && (!call.a || !call.b))
+  if (any && p.size.k > 0 && (!call.a || !call.b))
     return fmt::format("{}: expected device memory, found a null pointer", call.a ? "b" : "a");
   if (any && p.grouped && !call.starts)
     return "starts: expected device memory with the starts of groups, found a null pointer";
@@ -184,15 +184,15 @@ bool crosses_sectors(const TileOperand& x) { return x.bytes(x.line_stride) % 32 
 
 double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 double result_bytes(const TileProblem& t, DType out) {
-  return static_cast<double>(t.result_matrices()) * multiply_as_double(t.m, t.n) * dtype_bits(out) / 8;
+  return static_cast<double>(t.result_matrices()) * multiply_as_double(t.size.m, t.size.n) * dtype_bits(out) / 8;
 }
 // Returns how many groups can have rows; matrices of empty groups are not read.
-std::int64_t max_nonempty_groups(const TileProblem& t) { return t.grouped ? std::min(t.batch, t.m) : t.batch; }
+std::int64_t max_nonempty_groups(const TileProblem& t) { return t.grouped ? std::min(t.batch, t.size.m) : t.batch; }
 double minimum_bytes(const TileProblem& t, DType out) {
   const double matrices_a = static_cast<double>(t.a.batch_stride ? t.batch : 1);
   const double matrices_b = static_cast<double>(t.b.batch_stride ? max_nonempty_groups(t) : 1);
-  return result_bytes(t, out) + operand_bytes(t.a.dtype) * (matrices_a * multiply_as_double(t.m, t.k) +
-                                                            matrices_b * multiply_as_double(t.n, t.k));
+  return result_bytes(t, out) + operand_bytes(t.a.dtype) * (matrices_a * multiply_as_double(t.size.m, t.size.k) +
+                                                            matrices_b * multiply_as_double(t.size.n, t.size.k));
 }
 
 // Returns the number of tiles of uneven groups over that of equal groups of the mean length. The uneven groups have
@@ -208,7 +208,7 @@ double uneven_tile_ratio(std::int64_t mean, int tile) {
 double predict_grouped_seconds(const MatmulConfig& c, const TileWork& uniform, const DeviceNumbers& device,
                                const ProductModel& model) {
   TileWork uneven = uniform;
-  const double more = c.swap ? uneven_tile_ratio(uniform.n, c.n) : uneven_tile_ratio(uniform.m, c.m);
+  const double more = c.swap ? uneven_tile_ratio(uniform.size.n, c.n) : uneven_tile_ratio(uniform.size.m, c.m);
   uneven.batch = std::max<std::int64_t>(1, std::llround(static_cast<double>(uniform.batch) * more));
   return (predict_seconds(c, uniform, {}, device, model) + predict_seconds(c, uneven, {}, device, model)) / 2;
 }
@@ -216,7 +216,7 @@ double predict_grouped_seconds(const MatmulConfig& c, const TileWork& uniform, c
 // Returns the maximum number of tiles over all lengths of groups.
 std::int64_t max_grouped_tiles(const MatmulConfig& c, const TileProblem& t) {
   const int along = c.swap ? c.n : c.m, across = c.swap ? c.m : c.n;
-  return ceil_div(t.n, across) * (t.m / along + max_nonempty_groups(t));
+  return ceil_div(t.size.n, across) * (t.size.m / along + max_nonempty_groups(t));
 }
 
 constexpr std::int64_t max_kernel_count = (std::int64_t{1} << 31) - 1024;  // kernels count in 32 bits
@@ -237,18 +237,19 @@ void decide_copies(TileProblem& t, const OperandCopies& wanted, std::size_t work
 
 // Returns the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
 TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
-  TileWork w{max_nonempty_groups(t), t.a.extent, t.b.extent, t.k, operand_bytes(t.a.dtype)};
-  if (c.swap) std::swap(w.m, w.n);
-  if (t.grouped) (c.swap ? w.n : w.m) = ceil_div(t.m, w.batch);
+  TileWork w{max_nonempty_groups(t), {t.a.extent, t.b.extent, t.size.k}, operand_bytes(t.a.dtype)};
+  if (c.swap) std::swap(w.size.m, w.size.n);
+  if (t.grouped) (c.swap ? w.size.n : w.size.m) = ceil_div(t.size.m, w.batch);
   return w;
 }
 
 // Returns the number of tiles, or 0 if the kernel cannot count them, their stages or their rows.
 std::int64_t count_plan_tiles(const MatmulConfig& c, const TileWork& w, std::int64_t rows, int splits) {
-  if (rows > max_kernel_count || w.m > max_kernel_count || w.n > max_kernel_count || w.k > max_kernel_count ||
-      w.batch > max_kernel_count || ceil_div(w.k, c.k) * splits > max_kernel_count)
+  if (rows > max_kernel_count || w.size.m > max_kernel_count || w.size.n > max_kernel_count ||
+      w.size.k > max_kernel_count || w.batch > max_kernel_count || ceil_div(w.size.k, c.k) * splits > max_kernel_count)
     return 0;
-  const std::int64_t clusters_m = ceil_div(w.m, c.m * c.cluster_m), clusters_n = ceil_div(w.n, c.n * c.cluster_n);
+  const std::int64_t clusters_m = ceil_div(w.size.m, c.m * c.cluster_m),
+                     clusters_n = ceil_div(w.size.n, c.n * c.cluster_n);
   if (clusters_m > max_kernel_count / clusters_n / c.cluster()) return 0;
   const std::int64_t tiles = clusters_m * clusters_n * c.cluster();
   return tiles > max_kernel_count / w.batch / splits ? 0 : tiles * w.batch;
@@ -316,17 +317,18 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
   const auto& [config, split, copy_choice] = choice;
   TileProblem t = make_tile_problem(call);
   const MatmulConfig c = kernel_config(config, operand_bytes(t.a.dtype));
-  if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !OperandDTypes::contains(t.a.dtype)) return std::nullopt;
+  if (t.batch == 0 || t.size.m == 0 || t.size.n == 0 || t.size.k == 0 || !OperandDTypes::contains(t.a.dtype))
+    return std::nullopt;
   if (c.grouped != t.grouped || (c.grouped && split.split_mode != SplitMode::split_k)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, config, t.d_transposed};
   decide_copies(t, copy_choice, workspace_bytes, plan);
   if ((c.swap ? t.b : t.a).major != c.a || (c.swap ? t.a : t.b).major != c.b) return std::nullopt;
   TileWork w = make_tile_work(c, t);
   w.copied_bytes = static_cast<double>(plan.workspace_bytes);
-  const std::int64_t stages = ceil_div(w.k, c.k);
+  const std::int64_t stages = ceil_div(w.size.k, c.k);
   plan.splits = split.splits;
   plan.split_mode = split.split_mode;
-  plan.tiles = count_plan_tiles(c, w, t.m, plan.splits);
+  plan.tiles = count_plan_tiles(c, w, t.size.m, plan.splits);
   if (plan.tiles == 0 || !can_split(c, split, plan.tiles, stages, device.multiprocessors)) return std::nullopt;
   // For short groups, tiles that read the same weights are adjacent, so that weights are read from memory once.
   if (t.grouped && c.swap) plan.raster_rows = 1;
@@ -366,7 +368,7 @@ std::optional<MatmulPlan> make_plan(const MatmulCall& call, std::size_t workspac
 std::vector<SplitK> list_split_options(const MatmulCall& call, const DeviceNumbers& device) {
   const MatmulProblem& p = call.problem;
   const double wave = 128.0 * 128 * device.multiprocessors;
-  const double outputs = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
+  const double outputs = static_cast<double>(p.batch) * static_cast<double>(p.size.m) * static_cast<double>(p.size.n);
   std::vector<SplitK> all{{1, SplitMode::split_k}, {1, SplitMode::stream_k}};
   if (outputs <= 2 * wave)
     for (const int splits : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16})
@@ -416,11 +418,11 @@ std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std:
 
 std::optional<GemvWork> make_gemv_work(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
-  if (!SixteenBitFloats::contains(t.a.dtype) || t.grouped || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
-      t.m > max_gemv_rows || t.n > max_gemv_columns || t.a.major != Major::k || t.b.major != Major::k ||
-      (can_copy_engine_read(t.a, t.batch) && can_copy_engine_read(t.b, t.batch)))
+  if (!SixteenBitFloats::contains(t.a.dtype) || t.grouped || t.batch == 0 || t.size.m == 0 || t.size.n == 0 ||
+      t.size.k == 0 || t.size.m > max_gemv_rows || t.size.n > max_gemv_columns || t.a.major != Major::k ||
+      t.b.major != Major::k || (can_copy_engine_read(t.a, t.batch) && can_copy_engine_read(t.b, t.batch)))
     return std::nullopt;
-  return GemvWork{t.batch, t.m, t.n, t.k, std::min(line_alignment(t.a), line_alignment(t.b)), operand_bytes(t.a.dtype)};
+  return GemvWork{t.batch, t.size, std::min(line_alignment(t.a), line_alignment(t.b)), operand_bytes(t.a.dtype)};
 }
 
 std::vector<MatmulPlan> list_candidates(const MatmulCall& call, std::size_t workspace_bytes,
@@ -450,7 +452,7 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
   const MatmulProblem& p = call.problem;
   MatmulPlan none;
   none.d_transposed = make_tile_problem(call).d_transposed;
-  if (p.batch == 0 || p.m == 0 || p.n == 0) {
+  if (p.batch == 0 || p.size.m == 0 || p.size.n == 0) {
     none.path = MatmulPlan::Path::nothing;
     return none;
   }
@@ -493,20 +495,20 @@ std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& cal
 
 bool can_store_in_bulk(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
-  const TileOperand d{t.d, call.problem.d.dtype, Major::k, t.m, t.n, t.d_line_stride, t.d_batch_stride};
+  const TileOperand d{t.d, call.problem.d.dtype, Major::k, t.size.m, t.size.n, t.d_line_stride, t.d_batch_stride};
   return OperandDTypes::contains(t.a.dtype) && (adds_rounded_sum(call) || is_store_only(call.epilogue)) &&
-         d.dtype == result_dtype(t.a.dtype) && d.bytes(t.n) % 16 == 0 && can_copy_engine_read(d, t.batch);
+         d.dtype == result_dtype(t.a.dtype) && d.bytes(t.size.n) % 16 == 0 && can_copy_engine_read(d, t.batch);
 }
 
 std::optional<MatmulPlan> choose_exchanged_rows_plan(const MatmulCall& call, std::size_t workspace_bytes,
                                                      const DeviceNumbers& device) {
   const RowWalk& walk = call.row_walk();
   const double max_int = 2147483647.0;  // Elements of a rank's chunk are counted in 32 bits
-  if (call.problem.batch != 1 || call.problem.m != walk.total_rows || make_tile_problem(call).d_transposed)
+  if (call.problem.batch != 1 || call.problem.size.m != walk.total_rows || make_tile_problem(call).d_transposed)
     return std::nullopt;
   const bool scatters = call.scattered.rows > 0;
   if (scatters && (!can_store_in_bulk(call) ||
-                   static_cast<double>(walk.shard_rows) * static_cast<double>(call.problem.n) > max_int ||
+                   static_cast<double>(walk.shard_rows) * static_cast<double>(call.problem.size.n) > max_int ||
                    walk.total_rows / walk.shard_rows > ScatteredRows::max_shards))
     return std::nullopt;
   for (const MatmulPlan& plan : list_candidates(call, workspace_bytes, device, 4))

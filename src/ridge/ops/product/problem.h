@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "ridge/base/dtype.h"
+#include "ridge/base/product_size.h"
 
 namespace ridge::ops {
 
@@ -21,7 +22,8 @@ struct MatrixLayout {
 // groups; product i uses the rows of group i, possibly none (experts, sequences of different lengths).
 // `MatmulCall::starts` has the first rows of the groups.
 struct MatmulProblem {
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  std::int64_t batch = 1;
+  ProductSize size;
   MatrixLayout a, b, d;
   bool grouped = false;
   bool operator==(const MatmulProblem&) const = default;
@@ -31,12 +33,12 @@ struct MatmulProblem {
 // which do not know the lengths. Other problems are returned unchanged.
 inline MatmulProblem to_uniform_batch(const MatmulProblem& p) {
   MatmulProblem out = p;
-  if (!p.grouped || p.m == 0 || p.batch == 0) return out;
+  if (!p.grouped || p.size.m == 0 || p.batch == 0) return out;
   out.grouped = false;
-  out.batch = p.batch < p.m ? p.batch : p.m;
-  out.m = (p.m + out.batch - 1) / out.batch;
-  out.a.batch_stride = out.m * p.a.row_stride;
-  out.d.batch_stride = out.m * p.d.row_stride;
+  out.batch = p.batch < p.size.m ? p.batch : p.size.m;
+  out.size.m = (p.size.m + out.batch - 1) / out.batch;
+  out.a.batch_stride = out.size.m * p.a.row_stride;
+  out.d.batch_stride = out.size.m * p.d.row_stride;
   return out;
 }
 

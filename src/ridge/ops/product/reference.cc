@@ -59,7 +59,7 @@ void write_element(const MatrixLayout& x, void* data, std::int64_t batch, std::i
 ReferenceElement reference_element(const MatmulProblem& p, const void* a, const void* b, std::int64_t batch,
                                    std::int64_t row, std::int64_t col) {
   ReferenceElement sum;
-  for (std::int64_t k = 0; k < p.k; ++k) {
+  for (std::int64_t k = 0; k < p.size.k; ++k) {
     const double product = read_element(p.a, a, batch, row, k) * read_element(p.b, b, batch, k, col);
     sum.value += product;
     sum.magnitude += std::fabs(product);
@@ -69,7 +69,7 @@ ReferenceElement reference_element(const MatmulProblem& p, const void* a, const 
 
 double matmul_error_bound(const MatmulProblem& p, const ReferenceElement& element) {
   constexpr double safety_factor = 2;
-  const double summing = safety_factor * static_cast<double>(p.k) * unit_roundoff(DType::f32) * element.magnitude;
+  const double summing = safety_factor * static_cast<double>(p.size.k) * unit_roundoff(DType::f32) * element.magnitude;
   return summing + unit_roundoff(p.d.dtype) * (std::fabs(element.value) + summing) + 0x1p-126;
 }
 

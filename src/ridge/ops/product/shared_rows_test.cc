@@ -39,7 +39,8 @@ MatmulCall make_scatter_call(const Shape& s, int ranks) {
 // stored when the next rank has stored the whole chunk that the tile is added to.
 class RingSimulation {
  public:
-  RingSimulation(const MatmulCall& call, const MatmulPlan& plan, int ranks) : n_(static_cast<int>(call.problem.n)) {
+  RingSimulation(const MatmulCall& call, const MatmulPlan& plan, int ranks)
+      : n_(static_cast<int>(call.problem.size.n)) {
     const MatmulConfig& c = sm90_kernel_configs[plan.config];
     tile_ = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
     for (int r = 0; r < ranks; ++r) {
@@ -47,7 +48,7 @@ class RingSimulation {
       rank.chunks.first = (r + 1) % ranks * rank.chunks.shard_rows;
       const tile::ProductShape sizes{.m = rank.chunks.total_rows,
                                      .n = n_,
-                                     .k = static_cast<int>(call.problem.k),
+                                     .k = static_cast<int>(call.problem.size.k),
                                      .raster_rows = plan.raster_rows,
                                      .first_row = rank.chunks.first / (c.m * c.cluster_m)};
       for (int b = 0; b < plan.blocks; ++b) {
@@ -145,7 +146,8 @@ TEST(SharedRows, UnsupportedCallsHaveNoPlan) {
   EXPECT_TRUE(planned([](MatmulCall&) {}));
   EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.rows = 100; })) << "a tile in two bands of rows";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.cols = 32; })) << "chunks narrower than a tile";
-  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.m = 4000; })) << "rows of ranks that do not add up to the result";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.size.m = 4000; }))
+      << "rows of ranks that do not add up to the result";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d.dtype = DType::f32; })) << "the copy engine cannot add f32";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.epilogue.activation = EpilogueActivation::relu; }))
       << "an activation of a partial sum";

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include "ridge/device/launch_kernel.h"
 #include "ridge/device/shared_memory.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/matmul.h"
@@ -19,7 +20,7 @@ struct TileLaunchArgs {
   tile::sm90::ProductArgs problem;
   tile::PeerRowMaps shared_rows;
   int blocks, cluster;
-  bool dependent_launch;
+  device::LaunchOrder order;
   cudaStream_t stream;
 };
 
@@ -46,25 +47,14 @@ template <class Kernel> cudaError_t launch_tile_kernel(const TileLaunchArgs& x) 
   g.d.cols = x.cols;
   g.d.row_stride = x.line_stride;
   g.d.batch_stride = x.batch_stride;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(x.blocks));
-  config.blockDim = dim3(tile::sm90::block_threads<Kernel>);
-  config.dynamicSmemBytes = tile::sm90::shared_bytes<Kernel>;
-  config.stream = x.stream;
-  cudaLaunchAttribute attributes[2]{};
-  config.attrs = attributes;
-  if (x.dependent_launch) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (x.cluster > 1) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(x.cluster), 1, 1};
-  }
   tile::sm90::PeerRowMapsOf<Kernel> rows{};
   if constexpr (std::is_base_of_v<tile::PeerRowMaps, decltype(rows)>)
     static_cast<tile::PeerRowMaps&>(rows) = x.shared_rows;
-  return cudaLaunchKernelEx(&config, tile::sm90::run_product<Kernel>, g, x.problem, rows);
+  const device::LaunchShape shape{.blocks = x.blocks,
+                                  .threads = tile::sm90::block_threads<Kernel>,
+                                  .shared_bytes = tile::sm90::shared_bytes<Kernel>,
+                                  .cluster_blocks = x.cluster};
+  return device::launch_kernel(tile::sm90::run_product<Kernel>, shape, x.order, x.stream, g, x.problem, rows);
 }
 
 template <class Kernel> cudaError_t read_kernel_resources(KernelResources& properties) {

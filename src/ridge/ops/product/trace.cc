@@ -32,12 +32,12 @@ MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
   using Kernel = Matmul<unlimited_tile, Left, Right, Out, Sum>;
   const MatmulProblem& p = x.p;
   typename Kernel::Globals g;
-  g.a.rows = p.m;
-  g.a.cols = p.k;
-  g.b.rows = p.n;
-  g.b.cols = p.k;
-  g.d.rows = p.m;
-  g.d.cols = p.n;
+  g.a.rows = p.size.m;
+  g.a.cols = p.size.k;
+  g.b.rows = p.size.n;
+  g.b.cols = p.size.k;
+  g.d.rows = p.size.m;
+  g.d.cols = p.size.n;
   const tile::Epilogue& f = g.d.target.epilogue = to_tile_epilogue(x.epilogue, DType::f32);
   const tile::trace::TrafficCounts c = tile::trace::count_traffic_of<Kernel>(g, schedule);
   MatmulTraffic t;
@@ -95,10 +95,10 @@ template <class Left, class Right>
 FusedTraffic count_fused_traffic(const FusedMatmul& x, const tile::trace::CpuTileSchedule& schedule) {
   FusedTraffic t;
   const auto shape = [&](auto& a, auto& b, auto& d) {
-    a.rows = x.product.m;
-    b.rows = d.cols = x.product.n;
-    d.rows = x.product.m;
-    a.cols = b.cols = x.product.k;
+    a.rows = x.product.size.m;
+    b.rows = d.cols = x.product.size.n;
+    d.rows = x.product.size.m;
+    a.cols = b.cols = x.product.size.k;
   };
   const auto add = [&](const tile::trace::TrafficCounts& c, const void* a, const void* b, const TileChain& chain) {
     t.a = to_traffic(c.load(a));
@@ -134,17 +134,17 @@ MatmulTraffic swap_operands(MatmulTraffic t) {
 // Returns the schedule of the cpu target for one product, or for two products with the same left operand.
 tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second,
                                                int threads, const pool::Cpu& cpu) {
-  const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.m, p.k),
-                     b = to_tile_matrix(transpose_layout(p.b), nullptr, p.n, p.k);
+  const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.size.m, p.size.k),
+                     b = to_tile_matrix(transpose_layout(p.b), nullptr, p.size.n, p.size.k);
   tile::cpu::MatmulOperands operands{nullptr, dtype_bits(p.a.dtype) / 8, dtype_bits(p.b.dtype) / 8, &a, &b};
   operands.caches = cpu.caches;
   if (second) {
-    const tile::Matrix c = to_tile_matrix(transpose_layout(*second), nullptr, p.n, p.k);
+    const tile::Matrix c = to_tile_matrix(transpose_layout(*second), nullptr, p.size.n, p.size.k);
     operands.right_parts = 2;
     operands.right_uniform = (c.col_stride == 1) == (b.col_stride == 1) && (c.row_stride == 1) == (b.row_stride == 1);
   }
   tile::trace::CpuTileSchedule s;
-  s.problem = {p.batch, p.m, p.n, p.k};
+  s.problem = {p.batch, p.size};
   const tile::cpu::Engine& engine = choose_engine(s.problem, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, cpu), b,
                                                   operands.right_uniform, cpu.caches);
   operands.engine = &engine;
@@ -169,8 +169,13 @@ MatmulTraffic count_tile_traffic(const MatmulProblem& p, const TileScheduleOptio
   }
   tile::trace::TileSchedule s;
   s.tile_shape = {schedule.m, schedule.n, schedule.k, schedule.cluster_m, schedule.cluster_n};
-  s.sizes = {static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), static_cast<int>(p.batch),
-             schedule.splits,       schedule.raster_rows,  schedule.split_mode};
+  s.sizes = {static_cast<int>(p.size.m),
+             static_cast<int>(p.size.n),
+             static_cast<int>(p.size.k),
+             static_cast<int>(p.batch),
+             schedule.splits,
+             schedule.raster_rows,
+             schedule.split_mode};
   s.blocks = schedule.blocks;
   s.cache_bytes = schedule.cache_bytes;
   s.starts = schedule.starts;
@@ -179,8 +184,8 @@ MatmulTraffic count_tile_traffic(const MatmulProblem& p, const TileScheduleOptio
 
 MatmulTraffic count_cpu_traffic(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue,
                                 const pool::Cpu& cpu) {
-  if (p.batch == 0 || p.m == 0 || p.n == 0) return {};
-  if (p.d.col_stride != 1 && p.n > 1) {  // D transposed is computed if D's columns are contiguous, as in matmul()
+  if (p.batch == 0 || p.size.m == 0 || p.size.n == 0) return {};
+  if (p.d.col_stride != 1 && p.size.n > 1) {  // D transposed is computed if D's columns are contiguous, as in matmul()
     return swap_operands(count_cpu_traffic(transpose_problem(p), threads, transpose_epilogue(epilogue), cpu));
   }
   return count_traffic(TracedProduct{p, epilogue}, make_cpu_schedule(p, std::nullopt, threads, cpu));
@@ -190,7 +195,7 @@ FusedTraffic count_cpu_traffic(const FusedMatmul& x, int threads, const pool::Cp
   const MatmulProblem& p = x.product;
   FusedTraffic none;
   none.chain.resize(x.chain.tensors.size() - static_cast<std::size_t>(x.product_count()));
-  if (p.batch == 0 || p.m == 0 || p.n == 0) return none;
+  if (p.batch == 0 || p.size.m == 0 || p.size.n == 0) return none;
   const tile::trace::CpuTileSchedule s = make_cpu_schedule(p, x.second, threads, cpu);
   switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(p.b.dtype)) {
     case 3232: return count_fused_traffic<float, float>(x, s);

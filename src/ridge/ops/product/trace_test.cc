@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/pool/testing/test_cpus.h"
 
@@ -11,8 +12,6 @@ namespace ridge::ops {
 namespace {
 
 using Index = std::int64_t;
-
-constexpr Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
 MatmulProblem make_problem(Index m, Index n, Index k, DType in = DType::bf16, DType out = DType::bf16,
                            Index batch = 1) {

@@ -110,7 +110,7 @@ Reason outdated_reason(const TunedEntry& e, int driver) {
 std::string tuning_key(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const MatmulEpilogue& e = call.epilogue;
-  std::string out = fmt::format("batch {} m {} n {} k {}", p.batch, p.m, p.n, p.k);
+  std::string out = fmt::format("batch {} m {} n {} k {}", p.batch, p.size.m, p.size.n, p.size.k);
   out += to_text("a", p.a, call.a) + to_text("b", p.b, call.b) + to_text("d", p.d, call.d);
   if (call.constant_b) out += " constant_b";
   if (is_store_only(e)) return out;

@@ -27,12 +27,8 @@ constexpr std::size_t workspace = std::size_t{64} << 20;
 class TunedChoicesTest : public testing::Test {
  protected:
   TunedChoicesTest() {
-    call.problem = {.m = 96,
-                    .n = 512,
-                    .k = 2048,
-                    .a = {DType::bf16, 2048, 1},
-                    .b = {DType::bf16, 1, 2048},
-                    .d = {DType::bf16, 512, 1}};
+    call.problem = {
+        .size = {96, 512, 2048}, .a = {DType::bf16, 2048, 1}, .b = {DType::bf16, 1, 2048}, .d = {DType::bf16, 512, 1}};
     call.a = call.b = placeholder_address();
     call.d = placeholder_address();
   }
@@ -84,7 +80,7 @@ TEST_F(TunedChoicesTest, SavedPlanIsFound) {
 
 // The stored values identify each plan of the planner.
 TEST_F(TunedChoicesTest, StoredValuesIdentifyEveryPlan) {
-  call.problem.n = 24;
+  call.problem.size.n = 24;
   call.problem.b = {DType::bf16, 24, 1};
   call.problem.d.row_stride = 24;  // A copy of B may pay off
   std::set<bool> copied;
@@ -109,7 +105,7 @@ TEST_F(TunedChoicesTest, EntryAppliesToOneCallAndDevice) {
     return !found.choice && found.ignored_reason.empty();
   };
   EXPECT_FALSE(none([](MatmulCall&) {}));
-  EXPECT_TRUE(none([](MatmulCall& x) { x.problem.m = 97; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.problem.size.m = 97; }));
   EXPECT_TRUE(none([](MatmulCall& x) {
     x.problem.batch = 2;
     x.problem.d.batch_stride = 96 * 512;

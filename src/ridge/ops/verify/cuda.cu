@@ -84,8 +84,15 @@ __global__ void verify_all_kernel(DeviceProduct p, const void* d, const void* li
 }
 
 DeviceProduct to_device_product(const CheckedProduct& p) {
-  return {p.m, p.n, p.k, p.a_transposed, p.b_transposed, tile::to_device_format(p.dtype), tile::to_device_format(p.out),
-          p.a, p.b};
+  return {p.size.m,
+          p.size.n,
+          p.size.k,
+          p.a_transposed,
+          p.b_transposed,
+          tile::to_device_format(p.dtype),
+          tile::to_device_format(p.out),
+          p.a,
+          p.b};
 }
 Status launch_status() { return device::to_status(cudaGetLastError(), "checking a product"); }
 

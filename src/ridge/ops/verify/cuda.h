@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ridge/base/dtype.h"
+#include "ridge/base/product_size.h"
 #include "ridge/base/result.h"
 
 struct CUstream_st;
@@ -12,7 +13,7 @@ struct CUstream_st;
 namespace ridge::ops::cuda {
 
 struct CheckedProduct {  // D[m, n]; A is [m, k] or [k, m], B is [k, n] or [n, k]; all are packed
-  std::int64_t m = 0, n = 0, k = 0;
+  ProductSize size;
   bool a_transposed = false, b_transposed = false;
   DType dtype = DType::bf16, out = DType::bf16;  // bf16 or f16; `out` may also be f32
   const void *a = nullptr, *b = nullptr;

@@ -225,14 +225,15 @@ std::optional<SingleKernelPlan> plan_single_kernel(const ChunkRequest& request, 
   if (!product) return std::nullopt;
   const std::vector<RowShard> shards = row_shards(request.schedule, request.pair, request.mesh_device);
   const std::int64_t rows = shards.back().rows.end;
-  if (product->problem.m % rows != 0) return std::nullopt;
+  if (product->problem.size.m % rows != 0) return std::nullopt;
   std::size_t position = 0;
   while (shards[position].rank != request.rank) ++position;
   ops::MatmulCall call = *product;  // assumes operands that are aligned to 256 bytes
   const bool is_gather = request.pair.is_gather();
   const ops::MatrixLayout& a = call.problem.a;
-  if (is_gather && (a.row_stride != call.problem.k || a.col_stride != 1)) return std::nullopt;
-  const RowOrderShape shape{is_gather, is_gather ? call.problem.k : call.problem.n, call.problem.m / rows};
+  if (is_gather && (a.row_stride != call.problem.size.k || a.col_stride != 1)) return std::nullopt;
+  const RowOrderShape shape{is_gather, is_gather ? call.problem.size.k : call.problem.size.n,
+                            call.problem.size.m / rows};
   const ops::RowWalk out = plan_row_order(shards, position, shape, chunks);
   if (out.rows == 0) return std::nullopt;
   // With one chunk per shard the first tiles of a shard would wait for all of the previous shard.
@@ -245,7 +246,7 @@ std::optional<SingleKernelPlan> plan_single_kernel(const ChunkRequest& request, 
   const ops::MatmulConfig& c = ops::sm90_kernel_configs[plan->config];
   const std::int64_t tile_columns = c.n * c.cluster_n, tile_rows = c.m * c.cluster_m;
   const std::int64_t tiles =
-      (call.problem.n + tile_columns - 1) / tile_columns * (out.shard_rows / tile_rows) * c.cluster();
+      (call.problem.size.n + tile_columns - 1) / tile_columns * (out.shard_rows / tile_rows) * c.cluster();
   return SingleKernelPlan{out, unchunked->spread.middle * plan->predicted_s, static_cast<double>(tiles) / plan->blocks};
 }
 

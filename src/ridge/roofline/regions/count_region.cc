@@ -23,10 +23,12 @@ __int128 count_tuples(const Box& box, std::size_t begin, std::size_t end) {
   return out;
 }
 
+using ValueRuns = std::vector<std::pair<__int128, __int128>>;  // First and last value of each run, ascending
+
 // Values of a sum of indices with coprime factors for which the formula holds.
 struct LineSet {
   Coefficients factors = {};
-  std::vector<std::pair<__int128, __int128>> values;  // First and last value of each run, ascending
+  ValueRuns values;
 };
 
 // Divides by the common factor so that the first factor is positive; returns the multiple, or 0 if all factors are 0.
@@ -75,7 +77,7 @@ class RegionCounter {
   using Signs = std::vector<Truth>;
 
   std::optional<LineSet> find_line(const Box& box, const Signs& signs) const;
-  std::optional<__int128> count_lines(const LineSet& lines, const Box& box) const;
+  static std::optional<__int128> count_lines(const LineSet& lines, const Box& box, std::size_t variables);
   std::optional<__int128> count_all(const Box& box);
   std::optional<__int128> count_projection(const Box& kept, std::vector<Box> alternatives);
   std::optional<__int128> project_lines(const LineSet& lines, const Box& box) const;
@@ -140,14 +142,15 @@ std::optional<LineSet> RegionCounter::find_line(const Box& box, const Signs& sig
   return out;
 }
 
-std::optional<__int128> RegionCounter::count_lines(const LineSet& lines, const Box& box) const {
+// Counts the tuples of the first `variables` variables.
+std::optional<__int128> RegionCounter::count_lines(const LineSet& lines, const Box& box, std::size_t variables) {
   __int128 sum = 0, others = 1;
   for (const auto& [low, high] : lines.values) {
     const auto above = count_line(lines.factors, box, low), beyond = count_line(lines.factors, box, high + 1);
     if (!above || !beyond) return std::nullopt;
     sum += *above - *beyond;
   }
-  for (std::size_t v = 0; v < variables_; ++v)
+  for (std::size_t v = 0; v < variables; ++v)
     if (lines.factors[v] == 0) others *= box[v].count();
   return sum * others;
 }
@@ -257,7 +260,7 @@ std::optional<__int128> RegionCounter::count_all(const Box& box) {
   const Truth truth = formula_.evaluate(box, signs);
   if (truth != Truth::open) return truth == Truth::yes ? count_tuples(box, 0, variables_) : 0;
   if (const auto lines = find_line(box, signs))
-    if (const auto found = count_lines(*lines, box)) return found;
+    if (const auto found = count_lines(*lines, box, variables_)) return found;
   const auto key = memorizes_ ? make_key(box, signs) : std::nullopt;
   if (key)
     if (const auto found = known_.find(*key); found != known_.end()) return found->second;
@@ -272,55 +275,74 @@ std::optional<__int128> RegionCounter::count_all(const Box& box) {
   return *a + *b;
 }
 
+// The part of a sum of indices that a projection omits: a variable times its factor.
+struct OmittedTerm {
+  std::int64_t step = 0;  // Absolute value of the factor; 0 if no omitted variable has one
+  __int128 low = 0, high = 0;
+};
+
+// Returns the term of the variables `begin` … `end` - 1, or nullopt if several of them have a factor.
+std::optional<OmittedTerm> find_omitted_term(const Coefficients& factors, const Box& box, std::size_t begin,
+                                             std::size_t end) {
+  OmittedTerm out;
+  for (std::size_t v = begin; v < end; ++v) {
+    const std::int64_t f = factors[v];
+    if (f == 0) continue;
+    if (out.step != 0) return std::nullopt;
+    out = {.step = std::abs(f),
+           .low = static_cast<__int128>(f) * (f > 0 ? box[v].low : box[v].high),
+           .high = static_cast<__int128>(f) * (f > 0 ? box[v].high : box[v].low)};
+  }
+  return out;
+}
+
 // For some x in its range, a*k + b*x is in a run of values: a*k is in that run less b*x, for the smallest to the
-// largest b*x, if the run has at least b values.
-std::optional<__int128> RegionCounter::project_lines(const LineSet& lines, const Box& box) const {
-  if (lines.values.empty()) return 0;
-  Coefficients factors = {};
-  std::int64_t step = 0;
-  __int128 low = 0, high = 0, others = 1;
-  for (std::size_t v = 0; v < variables_; ++v) {
-    const std::int64_t f = lines.factors[v];
-    if (v < kept_) factors[v] = f;
-    if (v < kept_ && f == 0) others *= box[v].count();
-    if (v < kept_ || f == 0) continue;
-    if (step != 0) return std::nullopt;
-    step = std::abs(f);
-    low = static_cast<__int128>(f) * (f > 0 ? box[v].low : box[v].high);
-    high = static_cast<__int128>(f) * (f > 0 ? box[v].high : box[v].low);
+// largest b*x, if the run has at least b values. Returns the runs of k, or nullopt if a run is too short.
+std::optional<ValueRuns> project_runs(const ValueRuns& values, const NumericRange& all, const OmittedTerm& omitted,
+                                      std::int64_t factor) {
+  ValueRuns out;
+  for (const auto& [first, last] : values) {
+    if (last - first + 1 < omitted.step && first != all.low && last != all.high) return std::nullopt;
+    __int128 begin = (first == all.low ? first - omitted.step : first) - omitted.high,
+             end = (last == all.high ? last + omitted.step : last) - omitted.low;
+    if (factor < 0) std::swap(begin = -begin, end = -end);
+    const std::int64_t c = std::abs(factor);
+    out.emplace_back(-divide_down(-begin, c), divide_down(end, c));
   }
-  const std::int64_t common = make_coprime(factors);
-  if (common == 0) {
-    for (const auto& [first, last] : lines.values)
-      if (last - first + 1 >= step && last >= low && first <= high) return others;
-    return std::nullopt;
-  }
-  const NumericRange all = find_line_range(lines.factors, box);
-  std::vector<std::pair<__int128, __int128>> runs;
-  for (const auto& [first, last] : lines.values) {
-    if (last - first + 1 < step && first != all.low && last != all.high) return std::nullopt;
-    __int128 begin = (first == all.low ? first - step : first) - high,
-             end = (last == all.high ? last + step : last) - low;
-    if (common < 0) std::swap(begin = -begin, end = -end);
-    const std::int64_t c = std::abs(common);
-    runs.emplace_back(-divide_down(-begin, c), divide_down(end, c));
-  }
+  return out;
+}
+
+// Returns the same values in ascending runs with gaps between them; a run whose last value precedes its first is empty.
+ValueRuns merge_runs(ValueRuns runs) {
   std::sort(runs.begin(), runs.end());
-  LineSet kept{factors, {}};
+  ValueRuns out;
   for (const auto& [first, last] : runs) {
     if (first > last) continue;
-    if (!kept.values.empty() && first <= kept.values.back().second + 1)
-      kept.values.back().second = std::max(kept.values.back().second, last);
+    if (!out.empty() && first <= out.back().second + 1)
+      out.back().second = std::max(out.back().second, last);
     else
-      kept.values.emplace_back(first, last);
+      out.emplace_back(first, last);
   }
-  __int128 sum = 0;
-  for (const auto& [first, last] : kept.values) {
-    const auto above = count_line(factors, box, first), beyond = count_line(factors, box, last + 1);
-    if (!above || !beyond) return std::nullopt;
-    sum += *above - *beyond;
+  return out;
+}
+
+std::optional<__int128> RegionCounter::project_lines(const LineSet& lines, const Box& box) const {
+  if (lines.values.empty()) return 0;
+  const auto omitted = find_omitted_term(lines.factors, box, kept_, variables_);
+  if (!omitted) return std::nullopt;
+  LineSet kept;
+  std::copy_n(lines.factors.begin(), kept_, kept.factors.begin());
+  const std::int64_t factor = make_coprime(kept.factors);
+  if (factor == 0) {
+    for (const auto& [first, last] : lines.values)
+      if (last - first + 1 >= omitted->step && last >= omitted->low && first <= omitted->high)
+        return count_tuples(box, 0, kept_);
+    return std::nullopt;
   }
-  return sum * others;
+  auto runs = project_runs(lines.values, find_line_range(lines.factors, box), *omitted, factor);
+  if (!runs) return std::nullopt;
+  kept.values = merge_runs(*std::move(runs));
+  return count_lines(kept, box, kept_);
 }
 
 // Counts the tuples of a box of kept variables that have values of the others in one of the alternatives.

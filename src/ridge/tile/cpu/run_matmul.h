@@ -201,11 +201,11 @@ template <class Kernel> class MatmulRun {
  private:
   Team make_team(Index item) const {
     const Range rows =
-        split_range(problem_.m, schedule_.groups, item % schedule_.groups, operands_.engine->row_multiple);
+        split_range(problem_.size.m, schedule_.groups, item % schedule_.groups, operands_.engine->row_multiple);
     Team team{problem_, schedule_, operands_, item / schedule_.groups, rows};
     if (!schedule_.pack_left && !schedule_.skinny) return team;
     const Engine& e = *operands_.engine;
-    const Index units = packed_units(e, problem_.k),
+    const Index units = packed_units(e, problem_.size.k),
                 panels = ceil_div(split_range(rows.size, schedule_.row_blocks, 0, e.row_multiple).size,
                                   schedule_.panel_rows);
     const Index flags = schedule_.row_blocks * panels * schedule_.stages;
@@ -226,10 +226,10 @@ template <class Kernel> class MatmulRun {
     return split_range(team.rows.size, schedule_.row_blocks, block, operands_.engine->row_multiple);
   }
   Range stage_range(Index stage) const {
-    return split_range(problem_.k, schedule_.stages, stage, operands_.engine->k_multiple);
+    return split_range(problem_.size.k, schedule_.stages, stage, operands_.engine->k_multiple);
   }
   Range column_range(Index block) const {
-    return split_range(problem_.n, schedule_.column_blocks, block, operands_.engine->cols);
+    return split_range(problem_.size.n, schedule_.column_blocks, block, operands_.engine->cols);
   }
 
   // Runs one worker of a group: for each of its column blocks, all stages of k, and in a stage all row blocks. A worker
@@ -277,7 +277,7 @@ template <class Kernel> class MatmulRun {
     if (in_group.size == 0) return;
     State acc = make_accumulator(team, in_group, col);
     acc.is_written = stage > 0;
-    if (problem_.k > 0) {
+    if (problem_.size.k > 0) {
       typename Kernel::Stage tiles;
       CpuLoader loader{position};
       Kernel::load(loader, tiles, globals_, stage_range(stage));

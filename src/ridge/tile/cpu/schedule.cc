@@ -13,7 +13,7 @@ Index round_up(Index a, Index to) { return ceil_div(a, to) * to; }
 // True if B across k is read in place because it fits in the L2. With many rows of A, rows of B must also be short.
 bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
   return o.right_uniform && o.engine->right_in_place && o.right->prepacked == nullptr && o.right->row_stride == 1 &&
-         (p.n <= 512 || p.m <= max_skinny_rows) && p.k * p.n * o.right_bytes <= o.caches.l2 * 9 / 8;
+         (p.size.n <= 512 || p.size.m <= max_skinny_rows) && p.size.k * p.size.n * o.right_bytes <= o.caches.l2 * 9 / 8;
 }
 
 // True if a skinny schedule is faster.
@@ -26,25 +26,25 @@ bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int 
   if (!along_k) max_rows = max_skinny_rows_across_k;
   if (packed) max_rows = max_skinny_rows;
   const auto in_place = along_k ? e.skinny_along_k : e.skinny_across_k;
-  if (p.m > max_rows || (packed ? e.skinny_packed : in_place) == nullptr) return false;
+  if (p.size.m > max_rows || (packed ? e.skinny_packed : in_place) == nullptr) return false;
   const bool sums_in_c = !e.needs_sum_scratch;
   // If B fits in the L2, the normal schedule is faster, because its sums stay in registers over all of k.
   if (!along_k && sums_in_c && can_read_right_in_place(p, o)) return false;
   const Index in_l2 =
       sums_in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // largest B that suits the normal schedule, bytes
-  if (!packed && !along_k && p.m > max_skinny_rows && p.k * p.n * o.right_bytes <= in_l2) return false;
+  if (!packed && !along_k && p.size.m > max_skinny_rows && p.size.k * p.size.n * o.right_bytes <= in_l2) return false;
   // Packing int8 quads takes less time than a second pass over quads in the L2.
-  if (along_k && e.per_unit == 4 && e.step_multiple == 1 && p.m > max_skinny_rows &&
-      p.k * p.n * o.right_bytes <= o.caches.l2)
+  if (along_k && e.per_unit == 4 && e.step_multiple == 1 && p.size.m > max_skinny_rows &&
+      p.size.k * p.size.n * o.right_bytes <= o.caches.l2)
     return false;
   // AMX tiles multiply several groups of rows with B in place only if B is larger than the L2.
-  if (along_k && e.skinny_left_packers.along_k != nullptr && p.m > rows_per_tile_group &&
-      p.k * p.n * o.right_bytes <= o.caches.l2)
+  if (along_k && e.skinny_left_packers.along_k != nullptr && p.size.m > rows_per_tile_group &&
+      p.size.k * p.size.n * o.right_bytes <= o.caches.l2)
     return false;
   // One thread packs A for the tiles while the others wait, so A must be smaller than B. With several k blocks this
   // also applies to a single thread, so that the summation order does not depend on the number of threads.
-  if (along_k && e.skinny_left_packers.along_k != nullptr && p.n < 2 * p.m &&
-      (threads > 1 || p.k > tile_k_block_elements(p.m, e.per_unit)))
+  if (along_k && e.skinny_left_packers.along_k != nullptr && p.size.n < 2 * p.size.m &&
+      (threads > 1 || p.size.k > tile_k_block_elements(p.size.m, e.per_unit)))
     return false;
   return true;
 }
@@ -61,14 +61,15 @@ CpuSchedule make_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, 
   s.pack_right = false;
   s.pack_left = !along_k;
   // With sums in C, threads that add to the same cache line would wait for each other at each step.
-  s.scratch_sums = !along_k && sums_in_c && p.m > (threads > 1 ? 1 : 2);
-  Index columns_per_block = p.m <= max_skinny_rows ? 4096 : 2048;
-  if (p.m == 1) columns_per_block = 16384;
-  if (!sums_in_c) columns_per_block = std::max<Index>(o.caches.l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols;
+  s.scratch_sums = !along_k && sums_in_c && p.size.m > (threads > 1 ? 1 : 2);
+  Index columns_per_block = p.size.m <= max_skinny_rows ? 4096 : 2048;
+  if (p.size.m == 1) columns_per_block = 16384;
+  if (!sums_in_c)
+    columns_per_block = std::max<Index>(o.caches.l2 / 8 / std::max<Index>(p.size.m, 1) / e.cols, 1) * e.cols;
   if (along_k) columns_per_block = 240;
-  s.column_blocks = std::max<Index>(1, ceil_div(p.n, columns_per_block));
+  s.column_blocks = std::max<Index>(1, ceil_div(p.size.n, columns_per_block));
   s.shares_groups = p.batch < 2 * threads;
-  if (s.shares_groups && p.n >= 32 * threads) s.column_blocks = round_up(s.column_blocks, threads);
+  if (s.shares_groups && p.size.n >= 32 * threads) s.column_blocks = round_up(s.column_blocks, threads);
   return s;
 }
 
@@ -78,10 +79,10 @@ bool can_read_left_in_place(const MatmulSizes& p, const MatmulOperands& o, Index
   const Engine& e = *o.engine;
   const Matrix& a = *o.left;
   const Index k_granularity = e.per_unit * e.step_multiple;
-  if (!e.left_in_place || a.col_stride != 1 || a.row_stride % e.per_unit != 0 || p.k % k_granularity != 0 ||
+  if (!e.left_in_place || a.col_stride != 1 || a.row_stride % e.per_unit != 0 || p.size.k % k_granularity != 0 ||
       a.batch_stride % e.per_unit != 0)
     return false;
-  const Index n = p.n * o.right_parts;
+  const Index n = p.size.n * o.right_parts;
   if (e.step_multiple > 1) return n <= 4 * e.cols || (stages == 1 && a.row_stride * o.left_bytes <= 2048);
   return n <= 384 || (n <= 512 && a.row_stride * o.left_bytes <= 4096);
 }
@@ -97,15 +98,15 @@ struct StageSizes {
 // a narrower one would be read from memory in short runs.
 StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, TileLimits limits) {
   const Engine& e = *o.engine;
-  const Index units = packed_units(e, p.k), unit_bytes = sizeof(Unit);
+  const Index units = packed_units(e, p.size.k), unit_bytes = sizeof(Unit);
   const bool passes = o.right->prepacked == nullptr && !e.block_packs_right && e.step_multiple == 1;
   const Index stage_bytes = o.caches.l2 * (passes ? 2 : 3) / 8;
   const Index l1_steps = o.caches.l1d * 2 / 3 / (e.rows * unit_bytes),
               l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
   // With few rows and prepacked weights memory is the limit, so panels are read in memory order.
-  const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;
+  const bool in_order = o.right->prepacked != nullptr && p.size.m <= 2 * e.rows;
   // With few rows the packing pass is the limit: longer contiguous reads of B gain more than reloading sums costs.
-  const bool long_runs = passes && o.right->row_stride == 1 && p.m <= 16 * e.rows;
+  const bool long_runs = passes && o.right->row_stride == 1 && p.size.m <= 16 * e.rows;
   const Index run_steps = long_runs ? Index{128} : l1_steps;
   const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
   const Index max_steps = std::max<Index>(fit / 32 * 32, 64);
@@ -121,13 +122,13 @@ StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, Til
 // not much larger.
 void divide_shared_groups(const MatmulSizes& p, const MatmulOperands& o, int threads, CpuSchedule& s) {
   const Engine& e = *o.engine;
-  const bool is_even = round_up(p.n, e.cols * threads) * 4 <= p.n * 5;
-  const bool cut_rows = p.n >= 2 * e.cols * threads
-                            ? !is_even && s.stages * s.column_blocks == 1 && 2 * p.m >= 3 * e.rows * threads
-                            : !is_even || s.stages == 1 || o.right->row_stride == 1 || p.m > 2 * p.n;
+  const bool is_even = round_up(p.size.n, e.cols * threads) * 4 <= p.size.n * 5;
+  const bool cut_rows = p.size.n >= 2 * e.cols * threads
+                            ? !is_even && s.stages * s.column_blocks == 1 && 2 * p.size.m >= 3 * e.rows * threads
+                            : !is_even || s.stages == 1 || o.right->row_stride == 1 || p.size.m > 2 * p.size.n;
   if (!cut_rows) {
     s.column_blocks = round_up(s.column_blocks, threads);
-  } else if (p.m >= 2 * e.rows) {
+  } else if (p.size.m >= 2 * e.rows) {
     s.groups = round_up(s.groups, threads);
     s.shares_groups = false;
   }
@@ -138,10 +139,10 @@ void divide_shared_groups(const MatmulSizes& p, const MatmulOperands& o, int thr
 const Engine& choose_engine(const MatmulSizes& p, const Engine& engine, const Matrix& right, bool right_uniform,
                             const pool::CacheSizes& core_caches) {
   const Index unit_bytes = sizeof(Unit);
-  const bool in_l2 = p.k * p.n / engine.per_unit * unit_bytes <= core_caches.l2 / 2;
+  const bool in_l2 = p.size.k * p.size.n / engine.per_unit * unit_bytes <= core_caches.l2 / 2;
   const Index max_across_k_rows = in_l2 ? engine.few_row_limits.in_l2 : engine.few_row_limits.across_k;
   const Index max_rows = right.col_stride == 1 ? engine.few_row_limits.along_k : max_across_k_rows;
-  const bool few = p.m <= max_rows && right.prepacked == nullptr && right_uniform;
+  const bool few = p.size.m <= max_rows && right.prepacked == nullptr && right_uniform;
   return few && engine.few_rows_engine != nullptr ? *engine.few_rows_engine() : engine;
 }
 
@@ -152,22 +153,22 @@ CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileL
   CpuSchedule s;
   s.panel_rows = e.rows;
   s.stages = stage.stages;
-  s.column_blocks = std::max<Index>(1, ceil_div(p.n, stage.in_order ? e.cols : stage.columns));
+  s.column_blocks = std::max<Index>(1, ceil_div(p.size.n, stage.in_order ? e.cols : stage.columns));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
   // Tiles of sums that are reloaded need rows that are line-aligned and in different L1 sets.
   s.scratch_sums = e.step_multiple > 1 && s.stages > 1;
   const auto groups = [&](Index sharing_threads) {
-    const Index unit_bytes = sizeof(Unit), row_bytes = std::max<Index>(packed_units(e, p.k), 1) * unit_bytes;
+    const Index unit_bytes = sizeof(Unit), row_bytes = std::max<Index>(packed_units(e, p.size.k), 1) * unit_bytes;
     Index rows = max_packed_left_bytes / sharing_threads / row_bytes;
     if (s.scratch_sums) rows = std::min(rows, max_scratch_bytes / (stage.columns * o.right_parts * unit_bytes));
-    return std::max<Index>(1, ceil_div(p.m, std::max(mc, rows / mc * mc)));
+    return std::max<Index>(1, ceil_div(p.size.m, std::max(mc, rows / mc * mc)));
   };
   s.groups = groups(1);
   // If each thread has enough columns, they share a group, so that the L3 need not hold a group per thread.
-  s.shares_groups = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= stage.columns * threads);
+  s.shares_groups = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.size.n >= stage.columns * threads);
   if (!s.shares_groups) s.groups = groups(threads);
   if (threads > 1 && s.shares_groups) divide_shared_groups(p, o, threads, s);
-  s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
+  s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.size.m, s.groups), mc));
   s.pack_left = !can_read_left_in_place(p, o, s.stages);
   // If rows of A in place share one L1 set, panels have fewer rows, so that ways remain for B.
   if (!s.pack_left && e.row_multiple == 1 && o.left->row_stride * o.left_bytes % 4096 == 0)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "ridge/base/ceil_div.h"
+#include "ridge/base/product_size.h"
 #include "ridge/pool/isa.h"
 #include "ridge/pool/pool.h"
 #include "ridge/tile/cpu/engine.h"
@@ -15,7 +16,8 @@
 namespace ridge::tile::cpu {
 
 struct MatmulSizes {
-  Index batch = 1, m = 0, n = 0, k = 0;
+  Index batch = 1;
+  ProductSize size;
 };
 
 struct CpuSchedule {

@@ -13,13 +13,13 @@ constexpr TileLimits limits{112, 4096, 4096};
 CpuSchedule schedule_for(MatmulSizes p, int threads) {
   Matrix a, b;
   a.row_stride = 1;
-  a.col_stride = p.m;
+  a.col_stride = p.size.m;
   b.row_stride = 1;
-  b.col_stride = p.n;
+  b.col_stride = p.size.n;
   return choose_schedule(p, {find_engine(DType::f32, DType::f32), 4, 4, &a, &b}, limits, threads);
 }
 
-Index packed_bytes(const MatmulSizes& p, const CpuSchedule& s) { return ceil_div(p.m, s.groups) * p.k * 4; }
+Index packed_bytes(const MatmulSizes& p, const CpuSchedule& s) { return ceil_div(p.size.m, s.groups) * p.size.k * 4; }
 
 TEST(CpuSchedule, threads_share_row_groups_if_columns_suffice) {
   for (const int threads : {1, 2, 4}) {
@@ -68,7 +68,7 @@ CpuSchedule schedule_for_tiles(MatmulSizes p, int threads) {
   tiles.max_skinny_along_k_rows = 64;
   Matrix a, b;  // A[m, k], B[n, k]: k contiguous
   a.col_stride = b.col_stride = 1;
-  a.row_stride = b.row_stride = p.k;
+  a.row_stride = b.row_stride = p.size.k;
   return choose_schedule(p, {&tiles, 2, 2, &a, &b}, limits, threads);
 }
 
@@ -76,7 +76,7 @@ TEST(CpuSchedule, sums_kept_between_stages_fit_in_16_mib) {
   for (const MatmulSizes& p : {MatmulSizes{1, 60000, 4096, 4096}, MatmulSizes{1, 15360, 544, 4096}}) {
     const CpuSchedule s = schedule_for_tiles(p, 1);
     ASSERT_TRUE(s.scratch_sums);
-    EXPECT_LE(ceil_div(p.m, s.groups) * ceil_div(p.n, s.column_blocks) * 4, Index{16} << 20);
+    EXPECT_LE(ceil_div(p.size.m, s.groups) * ceil_div(p.size.n, s.column_blocks) * 4, Index{16} << 20);
   }
 }
 
@@ -99,9 +99,9 @@ CpuSchedule schedule_for_few_rows(MatmulSizes p, int per_unit, bool along, int t
   e.skinny_along_k = e.skinny_across_k = [](const SkinnyArgs&) {};
   Matrix a, b;
   a.col_stride = 1;
-  a.row_stride = p.k;
-  b.col_stride = along ? 1 : p.n;
-  b.row_stride = along ? p.k : 1;
+  a.row_stride = p.size.k;
+  b.col_stride = along ? 1 : p.size.n;
+  b.row_stride = along ? p.size.k : 1;
   const int bytes = per_unit == 1 ? 4 : 1;
   return choose_schedule(p, {&e, bytes, bytes, &a, &b}, limits, threads);
 }

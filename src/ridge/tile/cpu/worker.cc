@@ -53,7 +53,7 @@ Worker::~Worker() {
 // Returns the address of a panel of rows and a stage in the team's packed A.
 Unit* Worker::packed_left(Index row, Index rows, Index k, Index k_stage) const {
   const Engine& e = *team_.operands.engine;
-  const Index units = packed_units(e, team_.problem.k) + team_.schedule.stages * e.left_tail;
+  const Index units = packed_units(e, team_.problem.size.k) + team_.schedule.stages * e.left_tail;
   return team_.left + (row - team_.rows.begin) * units + (k / e.per_unit + k_stage * e.left_tail) * rows;
 }
 
@@ -123,7 +123,7 @@ Worker::RightPanels Worker::prepare_right_panels(const RecordedLoad& b, int righ
   const Engine& e = *team_.operands.engine;
   const Index steps = packed_units(e, b.k.size);
   if (b.matrix->prepacked != nullptr) {
-    const Index units = packed_units(e, team_.problem.k);
+    const Index units = packed_units(e, team_.problem.size.k);
     const Unit* const all = static_cast<const Unit*>(b.matrix->prepacked);
     return {all + b.rows.begin * units + b.k.begin / e.per_unit * e.cols, e.cols * units, e.cols};
   }
@@ -175,7 +175,8 @@ void Worker::multiply_skinny(const SumsTarget& sums, const RecordedLoad& a, cons
   args.c = sums.data;
   args.c_stride = sums.stride;
   args.accumulate = sums.accumulate;
-  args.b_in_l2 = team_.problem.k * team_.problem.n * team_.operands.right_bytes <= team_.operands.caches.l2 / 2;
+  args.b_in_l2 =
+      team_.problem.size.k * team_.problem.size.n * team_.operands.right_bytes <= team_.operands.caches.l2 / 2;
   if (packed) {
     const RightPanels from = prepare_right_panels(b, 0);
     args.b = from.data;
@@ -212,7 +213,7 @@ void Worker::multiply_operands(const SumsTarget& sums, const RecordedLoad& a, co
   block.a_stride = a.matrix->row_stride / e.per_unit;
   // An output of 32 MiB or more that is written once would only evict the operands from the caches.
   block.non_temporal = s.stages == 1 && !sums.accumulate &&
-                       team_.problem.m * team_.problem.n >= min_streamed_elements &&
+                       team_.problem.size.m * team_.problem.size.n >= min_streamed_elements &&
                        reinterpret_cast<std::uintptr_t>(sums.data) % 64 == 0 && sums.stride % 16 == 0;
   has_streamed_ |= block.non_temporal;
   const Index count = ceil_div(a.rows.size, s.panel_rows), grains = ceil_div(a.rows.size, e.row_multiple);
@@ -271,7 +272,7 @@ void Worker::prefetch_left(BlockArgs& block, const LeftPanel& current, Index fro
     if (next.row_block < 0) return;
     const Range in_group = split_range(team_.rows.size, s.row_blocks, next.row_block, e.row_multiple);
     rows = {team_.rows.begin + in_group.begin, in_group.size};
-    k = next.stage == stage ? a.k : split_range(team_.problem.k, s.stages, next.stage, e.k_multiple);
+    k = next.stage == stage ? a.k : split_range(team_.problem.size.k, s.stages, next.stage, e.k_multiple);
     panel = 0;
     count = ceil_div(rows.size, s.panel_rows);
     block_of = next.row_block;
@@ -309,7 +310,7 @@ void Worker::prefetch_right(BlockArgs& block, Index remaining_panels, Index colu
   const int bytes = team_.operands.right_bytes;
   const Index part_steps = block.steps / parts;
   if (b.prepacked != nullptr) {
-    const Index units = packed_units(e, team_.problem.k);
+    const Index units = packed_units(e, team_.problem.size.k);
     const Unit* const at = static_cast<const Unit*>(b.prepacked) + (next.columns.begin + column) * units +
                            (next.k.begin / e.per_unit + panel * part_steps) * e.cols;
     block.prefetch_b = {.base = reinterpret_cast<const char*>(at),

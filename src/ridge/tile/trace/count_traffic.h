@@ -201,8 +201,8 @@ template <class Kernel> class CpuTrafficCount {
   TrafficCounts operator()() {
     for (Index i = 0; i < s_.problem.batch * s_.schedule.groups; ++i) {
       counter_.forget_tiles();
-      count_row_group(i / s_.schedule.groups,
-                      cpu::split_range(s_.problem.m, s_.schedule.groups, i % s_.schedule.groups, s_.row_granularity));
+      count_row_group(i / s_.schedule.groups, cpu::split_range(s_.problem.size.m, s_.schedule.groups,
+                                                               i % s_.schedule.groups, s_.row_granularity));
     }
     return counter_.counts;
   }
@@ -211,7 +211,7 @@ template <class Kernel> class CpuTrafficCount {
   void count_row_group(Index batch, Range rows) {
     const cpu::CpuSchedule& s = s_.schedule;
     for (Index c = 0; c < s.column_blocks; ++c) {
-      const Col col{cpu::split_range(s_.problem.n, s.column_blocks, c, s_.col_granularity)};
+      const Col col{cpu::split_range(s_.problem.size.n, s.column_blocks, c, s_.col_granularity)};
       if (col.size == 0) continue;
       for (Index ks = 0; ks < s.stages; ++ks)
         for (Index i = 0; i < s.row_blocks; ++i) {
@@ -224,10 +224,11 @@ template <class Kernel> class CpuTrafficCount {
   void count_item(const ItemPosition& position, Index stage) {
     typename Kernel::State state;
     state.is_written = stage > 0;
-    if (s_.problem.k > 0) {
+    if (s_.problem.size.k > 0) {
       typename Kernel::Stage tiles;
       LoadCounter load{position, counter_, {}, {}};
-      Kernel::load(load, tiles, globals_, cpu::split_range(s_.problem.k, s_.schedule.stages, stage, s_.k_granularity));
+      Kernel::load(load, tiles, globals_,
+                   cpu::split_range(s_.problem.size.k, s_.schedule.stages, stage, s_.k_granularity));
       MultiplyCounter multiply{position, counter_};
       Kernel::compute(multiply, state, tiles);
       ++counter_.counts.stages;

@@ -78,7 +78,7 @@ class CaseChecker {
   std::string operator()() {
     allocate_operands();
     if (const auto refusal = unsupported_reason(call_)) return describe_case(c_) + ": refused: " + refusal.text();
-    if (p_.a.dtype != DType::int8 && c_.values == TestValues::nan_row && p_.m > 0 && p_.k > 0) set_nan_row();
+    if (p_.a.dtype != DType::int8 && c_.values == TestValues::nan_row && p_.size.m > 0 && p_.size.k > 0) set_nan_row();
     for (const auto& memory : inputs_) memory->make_read_only();
     before_.assign(d_->data(), d_->data() + d_->size());
     run_call(c_.threads);
@@ -106,9 +106,9 @@ class CaseChecker {
 
   void allocate_operands() {
     if (p_.grouped) call_.starts = c_.starts.data();
-    call_.a = add_input(p_.a, p_.m, p_.k, 0, c_.shifts[0]);
-    call_.b = add_input(p_.b, p_.k, p_.n, 1, c_.shifts[1]);
-    d_ = std::make_unique<GuardedBuffer>(byte_count(p_.d, p_.batch, p_.m, p_.n), c_.side, c_.shifts[2]);
+    call_.a = add_input(p_.a, p_.size.m, p_.size.k, 0, c_.shifts[0]);
+    call_.b = add_input(p_.b, p_.size.k, p_.size.n, 1, c_.shifts[1]);
+    d_ = std::make_unique<GuardedBuffer>(byte_count(p_.d, p_.batch, p_.size.m, p_.size.n), c_.side, c_.shifts[2]);
     d_->fill(poison);
     call_.d = d_->data();
     unsigned salt = 2;
@@ -118,17 +118,17 @@ class CaseChecker {
       if (!x.data) continue;
       if (c_.in_place && &x == &call_.epilogue.addend) {
         x = {d_->data(), p_.d.dtype, p_.d.row_stride, p_.d.col_stride, p_.d.batch_stride};
-        fill_matrix(p_.d, d_->data(), p_.batch, p_.m, p_.n, c_.values, c_.seed);
+        fill_matrix(p_.d, d_->data(), p_.batch, p_.size.m, p_.size.n, c_.values, c_.seed);
       } else {
-        x.data = add_input(as_matrix(x), p_.m, p_.n, salt, c_.shifts[salt % 3]);
+        x.data = add_input(as_matrix(x), p_.size.m, p_.size.n, salt, c_.shifts[salt % 3]);
       }
     }
   }
 
   void set_nan_row() {
-    nan_row_ = static_cast<Index>(c_.seed) % p_.m;
+    nan_row_ = static_cast<Index>(c_.seed) % p_.size.m;
     for (Index i = 0; i < p_.batch; ++i)
-      write_element(p_.a, inputs_[0]->data(), i, nan_row_, static_cast<Index>(c_.seed / 7) % p_.k, NAN);
+      write_element(p_.a, inputs_[0]->data(), i, nan_row_, static_cast<Index>(c_.seed / 7) % p_.size.k, NAN);
   }
 
   void run_call(int threads) {
@@ -156,7 +156,7 @@ class CaseChecker {
     const MatmulEpilogue& e = call_.epilogue;
     double y = e.alpha * sum;
     double tolerance =
-        2.0 * static_cast<double>(p_.k) * 0x1p-24 * magnitude * std::fabs(e.alpha) + 0x1p-23 * std::fabs(y);
+        2.0 * static_cast<double>(p_.size.k) * 0x1p-24 * magnitude * std::fabs(e.alpha) + 0x1p-23 * std::fabs(y);
     if (e.scale.data) {
       const double v = read_epilogue_operand(epilogue_fields[0], i, r, col);
       y *= v;
@@ -195,16 +195,16 @@ class CaseChecker {
   bool is_exact() const { return c_.values == TestValues::integers; }
 
   Index first_row(Index i) const { return p_.grouped ? c_.starts[i] : 0; }
-  Index end_row(Index i) const { return p_.grouped ? c_.starts[static_cast<std::size_t>(i) + 1] : p_.m; }
+  Index end_row(Index i) const { return p_.grouped ? c_.starts[static_cast<std::size_t>(i) + 1] : p_.size.m; }
 
   std::string compare_product(Index i) const {
-    const std::vector<double> a = to_rows(p_.a, call_.a, i, p_.m, p_.k, true),
-                              b = to_rows(p_.b, call_.b, i, p_.n, p_.k, false);
+    const std::vector<double> a = to_rows(p_.a, call_.a, i, p_.size.m, p_.size.k, true),
+                              b = to_rows(p_.b, call_.b, i, p_.size.n, p_.size.k, false);
     for (Index r = first_row(i); r < end_row(i); ++r)
-      for (Index col = 0; col < p_.n; ++col) {
+      for (Index col = 0; col < p_.size.n; ++col) {
         double sum = 0, magnitude = 0;
-        const double *const x = a.data() + r * p_.k, *const y = b.data() + col * p_.k;
-        for (Index k = 0; k < p_.k; ++k) {
+        const double *const x = a.data() + r * p_.size.k, *const y = b.data() + col * p_.size.k;
+        for (Index k = 0; k < p_.size.k; ++k) {
           sum += x[k] * y[k];
           magnitude += std::fabs(x[k] * y[k]);
         }
@@ -222,7 +222,7 @@ class CaseChecker {
     const std::size_t size = static_cast<std::size_t>(dtype_bits(p_.d.dtype)) / 8;
     for (Index i = 0; i < p_.batch; ++i)
       for (Index r = first_row(i); r < end_row(i); ++r)
-        for (Index col = 0; col < p_.n; ++col) {
+        for (Index col = 0; col < p_.size.n; ++col) {
           const Index at = i * p_.d.batch_stride + r * p_.d.row_stride + col * p_.d.col_stride;
           std::memset(written.data() + static_cast<std::size_t>(at) * size, 1, size);
         }
@@ -267,7 +267,7 @@ std::string describe_case(const MatmulCase& c) {
   const MatmulProblem& p = c.call.problem;
   std::string s =
       fmt::format("isa {}, seed {}, threads {}, runs {}{}: batch {} m {} n {} k {}", pool::isa_name(pool::active_isa()),
-                  c.seed, c.threads, c.runs, c.packed ? ", packed" : "", p.batch, p.m, p.n, p.k);
+                  c.seed, c.threads, c.runs, c.packed ? ", packed" : "", p.batch, p.size.m, p.size.n, p.size.k);
   for (const MatrixLayout* x : {&p.a, &p.b, &p.d})
     s += fmt::format(", {} strides {} {} {}", dtype_name(x->dtype), x->batch_stride, x->row_stride, x->col_stride);
   if (p.grouped) s += fmt::format(", groups begin at {}", fmt::join(c.starts, " "));
@@ -340,16 +340,16 @@ EpilogueOperand random_operand(RandomSource& rng, const MatmulProblem& p) {
     case 0: x.col_stride = 1; break;
     case 1: x.row_stride = 1; break;
     case 2:
-      x.row_stride = p.n + rng.below(3);
+      x.row_stride = p.size.n + rng.below(3);
       x.col_stride = 1;
       break;
     case 3:
       x.row_stride = 1;
-      x.col_stride = p.m;
+      x.col_stride = p.size.m;
       break;
     default: break;
   }
-  if (p.batch > 1 && rng.one_in(2)) x.batch_stride = p.m * (p.n + 3);
+  if (p.batch > 1 && rng.one_in(2)) x.batch_stride = p.size.m * (p.size.n + 3);
   return x;
 }
 
@@ -378,24 +378,25 @@ MatmulCase make_random_case(unsigned seed) {
   c.seed = seed;
   MatmulProblem& p = c.call.problem;
   p.batch = rng.one_in(5) ? rng.below(5) : 1;
-  p.m = rng.random_extent();
+  p.size.m = rng.random_extent();
   p.grouped = rng.one_in(6);
   if (p.grouped) p.batch = rng.below(12);
-  p.n = rng.one_in(12) ? rng.below(700) : rng.random_extent();
-  p.k = rng.one_in(6) ? rng.below(900) : rng.random_extent();
-  while ((p.grouped ? 1 : p.batch) * p.m * p.n * p.k > 4'000'000) (rng.one_in(2) ? p.n : p.k) /= 2;
+  p.size.n = rng.one_in(12) ? rng.below(700) : rng.random_extent();
+  p.size.k = rng.one_in(6) ? rng.below(900) : rng.random_extent();
+  while ((p.grouped ? 1 : p.batch) * p.size.m * p.size.n * p.size.k > 4'000'000)
+    (rng.one_in(2) ? p.size.n : p.size.k) /= 2;
   choose_dtypes(rng, p);
   const auto padding = [&] { return rng.one_in(3) ? rng.below(70) : 0; };
-  p.a = make_layout(p.a.dtype, p.m, p.k, rng.one_in(2), padding());
-  p.b = make_layout(p.b.dtype, p.k, p.n, rng.one_in(2), padding());
-  p.d = make_layout(p.d.dtype, p.m, p.n, !p.grouped && rng.one_in(3), padding());
+  p.a = make_layout(p.a.dtype, p.size.m, p.size.k, rng.one_in(2), padding());
+  p.b = make_layout(p.b.dtype, p.size.k, p.size.n, rng.one_in(2), padding());
+  p.d = make_layout(p.d.dtype, p.size.m, p.size.n, !p.grouped && rng.one_in(3), padding());
   if (p.grouped || rng.one_in(3)) p.a.batch_stride = 0;
   if (rng.one_in(3)) p.b.batch_stride = 0;
   if (p.grouped) {
     p.d.batch_stride = 0;
-    for (Index i = 0; i <= p.batch; ++i) c.starts.push_back(static_cast<std::int32_t>(rng.below(p.m + 1)));
+    for (Index i = 0; i <= p.batch; ++i) c.starts.push_back(static_cast<std::int32_t>(rng.below(p.size.m + 1)));
     if (rng.one_in(2)) c.starts.front() = 0;
-    if (rng.one_in(2)) c.starts.back() = static_cast<std::int32_t>(p.m);
+    if (rng.one_in(2)) c.starts.back() = static_cast<std::int32_t>(p.size.m);
     std::sort(c.starts.begin(), c.starts.end());
   } else if (p.d.batch_stride == 0)
     p.batch = std::min<Index>(p.batch, 1);
@@ -407,7 +408,7 @@ MatmulCase make_random_case(unsigned seed) {
   c.runs = rng.one_in(20) ? 10 : 1;
   c.side = rng.one_in(2) ? GuardedBuffer::before : GuardedBuffer::after;
   for (unsigned& shift : c.shifts) shift = rng.one_in(2) ? static_cast<unsigned>(rng.below(64)) : 0;
-  const bool rows = p.d.col_stride == 1 || p.n <= 1;
+  const bool rows = p.d.col_stride == 1 || p.size.n <= 1;
   c.packed = rows && !p.grouped && (p.batch == 1 || (p.batch > 1 && p.b.batch_stride == 0)) && rng.one_in(6);
   return c;
 }

@@ -18,10 +18,10 @@ struct TileCounts {
 
 TileCounts count_tiles(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device) {
   TileCounts x;
-  x.clusters_m = ceil_quotient(static_cast<double>(w.m), c.m * c.cluster_m);
-  x.clusters_n = ceil_quotient(static_cast<double>(w.n), c.n * c.cluster_n);
+  x.clusters_m = ceil_quotient(static_cast<double>(w.size.m), c.m * c.cluster_m);
+  x.clusters_n = ceil_quotient(static_cast<double>(w.size.n), c.n * c.cluster_n);
   x.tiles = static_cast<double>(w.batch) * x.clusters_m * x.clusters_n * c.cluster();
-  x.stages = ceil_quotient(static_cast<double>(w.k), c.k);
+  x.stages = ceil_quotient(static_cast<double>(w.size.k), c.k);
   const int cluster_blocks = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
   x.waves = x.tiles * s.splits / (cluster_blocks * count_concurrent_clusters(cluster_blocks, device.multiprocessors));
   x.requested_bytes = x.tiles * x.stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * w.operand_bytes;
@@ -38,7 +38,8 @@ PlanFeatures to_floats(const std::array<double, plan_feature_count>& all) {
 
 PlanFeatures make_plan_features(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device,
                                 double form_s) {
-  const double m = number(w.m), n = number(w.n), k = number(w.k), batch = number(w.batch), splits = s.splits;
+  const double m = number(w.size.m), n = number(w.size.n), k = number(w.size.k), batch = number(w.batch),
+               splits = s.splits;
   const TileCounts x = count_tiles(c, w, s, device);
   return to_floats({
       base::log(form_s),

@@ -80,8 +80,9 @@ class OverheadAnalysis {
       const double tiles = std::ceil(static_cast<double>(size) / tile);
       return static_cast<double>(size) / (tiles * tile);
     };
-    const double inside = used_fraction(work_.m, config_.m * config_.cluster_m) *
-                          used_fraction(work_.n, config_.n * config_.cluster_n) * used_fraction(work_.k, config_.k);
+    const double inside = used_fraction(work_.size.m, config_.m * config_.cluster_m) *
+                          used_fraction(work_.size.n, config_.n * config_.cluster_n) *
+                          used_fraction(work_.size.k, config_.k);
     const double memory_s = work_.minimum_bytes / device_.memory_bytes_per_s;
     record_difference("tile edges", std::min(previous_s_, std::max(previous_s_ * inside, memory_s)));
   }

@@ -28,17 +28,15 @@ double min_product_bytes(const MatmulProblem& p) {
     const double matrices = x.batch_stride == 0 ? 1 : as_double(p.batch);
     return matrices * as_double(r) * as_double(c) * dtype_bits(x.dtype) / 8;
   };
-  return of(p.a, p.m, p.k) + of(p.b, p.k, p.n) + of(p.d, p.m, p.n);
+  return of(p.a, p.size.m, p.size.k) + of(p.b, p.size.k, p.size.n) + of(p.d, p.size.m, p.size.n);
 }
 
 MatmulProblem pad_to_eight(const MatmulProblem& p) {
   return {p.batch,
-          round_up_to_eight(p.m),
-          round_up_to_eight(p.n),
-          round_up_to_eight(p.k),
-          pad_to_eight(p.a, p.m, p.k),
-          pad_to_eight(p.b, p.k, p.n),
-          pad_to_eight(p.d, p.m, p.n)};
+          {round_up_to_eight(p.size.m), round_up_to_eight(p.size.n), round_up_to_eight(p.size.k)},
+          pad_to_eight(p.a, p.size.m, p.size.k),
+          pad_to_eight(p.b, p.size.k, p.size.n),
+          pad_to_eight(p.d, p.size.m, p.size.n)};
 }
 
 PlanProperties cpu_plan_properties(const MatmulProblem& problem, int threads) {
@@ -70,17 +68,19 @@ PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& p
   out.work_items = plan.tiles * plan.splits;
   out.concurrent_items = count_concurrent_blocks(c, plan, device.multiprocessors);
   if (plan.split_mode == tile::SplitMode::stream_k) out.work_items = out.concurrent_items;
-  const double sums = as_double(problem.grouped ? 1 : problem.batch) * as_double(problem.m) * as_double(problem.n);
+  const double sums =
+      as_double(problem.grouped ? 1 : problem.batch) * as_double(problem.size.m) * as_double(problem.size.n);
   out.outside_fraction = 1 - sums / (as_double(plan.tiles) * c.m * c.n);
   const TileProblem tiles = make_tile_problem({.problem = problem});
   const auto add = [&](const TileOperand& x, int operand, bool copied) {
     const std::int64_t matrices = x.batch_stride == 0 ? 1 : tiles.batch;
     const std::int64_t alignment = line_alignment(x);
     if (!copied && alignment >= full_line_bytes) return;
-    out.unaligned_operands.push_back({.operand = plan.d_transposed ? 1 - operand : operand,
-                                      .line_stride_bytes = x.bytes(x.line_stride),
-                                      .alignment = alignment,
-                                      .copy_traffic_bytes = copied ? 2 * x.bytes(matrices * x.extent * tiles.k) : 0});
+    out.unaligned_operands.push_back(
+        {.operand = plan.d_transposed ? 1 - operand : operand,
+         .line_stride_bytes = x.bytes(x.line_stride),
+         .alignment = alignment,
+         .copy_traffic_bytes = copied ? 2 * x.bytes(matrices * x.extent * tiles.size.k) : 0});
   };
   add(tiles.a, 0, plan.copy_a);
   add(tiles.b, 1, plan.copy_b);
