@@ -82,7 +82,7 @@ COMMANDS = [
     ["sweep", MATMUL, "--on", "tpu_v5e", "--split", "D=2,4", "B=8", "F=8", "D=6..9"],
     ["sweep", MLP, "--on", "h100,h200", "B=1..4096:*2"],
     ["sweep", MATMUL, "--stripes", "--on", "h200", "B=1984..2112:64", "D=2048", "F=2048"],
-    ["sweep", MATMUL, "--stripes", "--measure", "--tile", "16x16", "B=8..24:8", "D=64", "F=64"],
+    ["sweep", MATMUL, "--stripes", "--measure", "B=8..24:8", "D=64", "F=64"],
     ["simulate", "systolic", "--rows", "4", "--cols", "4", "--dataflow", "ws", "4", "4", "4"],
     ["simulate", "systolic", "--rows", "4", "--cols", "4", "--dataflow", "os", "--bandwidth", "2", "8", "4", "4"],
     ["simulate", "weights"],

@@ -39,8 +39,9 @@ const indexOf = (state, dim) => state.context.program.values.findIndex((v) => v.
 // Compares where one roof of a row overtakes another as a size varies: {"B compute memory": ">= 256", ...}.
 function compareThresholds(where, state, row, reference) {
   for (const [key, expected] of Object.entries(reference)) {
-    const [dim, above, below] = key.split(' '), first = above === 'compute' ? row.compute[0] : row[above];
-    const found = first && row[below] ? page.solveThresholds(state, first, row[below], indexOf(state, dim)) : null;
+    const [dim, above, below] = key.split(' '), index = indexOf(state, dim);
+    const solve = () => (row[above] && row[below] ? page.solveThresholds(state, row[above], row[below], index) : null);
+    const found = above === 'compute' ? page.computeThresholds(state, row, index, below) : solve();
     same(`${where} ${key}`, found ? text(found) : 'no such pair of roofs', expected);
   }
 }
@@ -86,7 +87,10 @@ for (const each of cases) {
     });
     compareSum(`${where} total`, state.total, point.total, sends);
     compareThresholds(`${where} total`, state, context.total, point.total.thresholds);
-    if (point.fused) compareSum(`${where} fused`, state.fused, point.fused, sends);
+    if (point.fused) {
+      compareSum(`${where} fused`, state.fused, point.fused, sends);
+      compareThresholds(`${where} fused`, state, context.fused, point.fused.thresholds);
+    }
     for (const [dim, expected] of Object.entries(point.products)) {
       const found = page.everyProductThreshold(state, indexOf(state, dim));
       same(`${where} every product ${dim}`, found ? text([found]) : 'null', expected);

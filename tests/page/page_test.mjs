@@ -64,7 +64,8 @@ const table = (id) => `(() => { const text = (e) => e.textContent.replace(/[\u00
   const titles = Array.from(document.querySelectorAll('#${id} thead th'), text);
   return Object.fromEntries(Array.from(document.querySelectorAll('#${id} tbody tr, #${id} tfoot tr'), (row) =>
     [text(row.children[0]), Object.fromEntries(Array.from(row.children, (cell, i) => [titles[i], text(cell)]))])); })()`;
-const thresholdText = (all) => all.map((t) => ({'>=': `${t.dim} ≥ ${t.value}`, '<=': `${t.dim} ≤ ${t.value}`, always: `every ${t.dim}`, never: 'never'})[t.relation]).join(', ');
+const thresholdText = (all) => [...all].sort((a, b) => a.value - b.value).map((t) => ({'>=': `${t.dim} ≥ ${t.value}`, '<=': `${t.dim} ≤ ${t.value}`, always: `every ${t.dim}`, never: `no ${t.dim}`})[t.relation]).join(', ')
+  .replace(/(\S+) ≥ (\d+), \1 ≤ (\d+)/g, '$1 from $2 to $3').replaceAll(', ', ' or ');
 
 // Compares the page's tables with a JSON report of the command line; returns the number of texts compared.
 async function compareWithReport(where, said) {
@@ -78,11 +79,13 @@ async function compareWithReport(where, said) {
     expect(`${op.name} without overlap`, shown['no overlap'], `engineering(${op.time_upper_s}, 's')`);
     expect(`${op.name} bytes`, shown.bytes, `engineering(${op.bytes}, 'B')`);
     if (op.time_network_s !== undefined) expect(`${op.name} network`, shown.network, `engineering(${op.time_network_s}, 's')`);
-    if (from.length > 0 && op.name !== 'fused') expect(`${op.name} threshold`, shown['compute-bound for'], `'${thresholdText(from)}'`);
+    if (from.length > 0) expect(`${op.name} threshold`, shown['compute-bound for'], `'${thresholdText(from)}'`);
   }
   for (const [dim, shown] of Object.entries(limits)) {
     const of = (all) => (all ?? []).filter((t) => t.dim === dim), from = of(said.total.thresholds).filter((t) => t.roofs.join() === 'compute,memory');
     if (from.length > 0) expect(`${dim} total`, shown['compute time exceeds memory time'], `'${thresholdText(from)}'`);
+    const fused = of(said.fused?.thresholds).filter((t) => t.roofs.join() === 'compute,memory');
+    if (fused.length > 0) expect(`${dim} fused`, shown['in one kernel'], `'${thresholdText(fused)}'`);
     if (of(said.products).length > 0) expect(`${dim} products`, shown['every product compute-bound'], `'${thresholdText(of(said.products))}'`);
     if (of(said.memory.fits).length > 0) expect(`${dim} fits`, shown['fits up to'], `'${of(said.memory.fits)[0].value ?? 0}'`);
   }
@@ -108,8 +111,8 @@ const tests = {
     const summary = await browser.run(text('summary')), cards = await browser.run(text('cards'));
     const from = said.total.thresholds.find((t) => t.dim === 'B' && t.roofs.join() === 'compute,memory');
     assert.match(summary, new RegExp(`^${said.summary.limiter[0].toUpperCase()}${said.summary.limiter.slice(1)}-bound on NVIDIA H200 SXM at B = 64`));
-    assert.ok(summary.includes(`Compute time exceeds memory time for B ≥ ${from.value}.`), summary);
-    assert.ok(cards.includes(`Compute-bound forB ≥ ${from.value}`), cards);
+    assert.ok(summary.includes(`Compute time exceeds memory time for B ≥ ${from.value}`), summary);
+    assert.ok(cards.includes(`Compute time exceeds memory time forB ≥ ${from.value}`), cards);
     assert.ok(cards.includes(`Largest${said.summary.largest[0].name}, ${(100 * said.summary.largest[0].share).toFixed(1)} %`), cards);
     assert.ok(cards.includes('Fits358.4 MB of 150.8 GB'), cards);
   },
@@ -137,12 +140,36 @@ const tests = {
     assert.ok(compared > 1000, `${compared} texts compared`);
   },
 
+  async 'every example has numbers, derived sizes with formulas, and no script error'() {
+    for (const file of fs.readdirSync(path.join(root, 'examples')).filter((name) => name.endsWith('.ridge'))) {
+      await browser.show(page(file, ['explain', `examples/${file}`, '--on', 'h100']));
+      assert.deepEqual(browser.complaints(), [], file);
+      const shown = await browser.run('document.body.innerText');
+      for (const word of ['undefined', 'NaN', '[object']) assert.ok(!shown.includes(word), `${file}: ${word}`);
+      const formulas = [...fs.readFileSync(path.join(root, 'examples', file), 'utf8').matchAll(/^dims .*$/gm)]
+        .flatMap(([line]) => [...line.matchAll(/(\w+) = ([^,\n]*[A-Z][^,\n]*)/g)].map(([, name]) => name));
+      const follows = await browser.run("document.getElementById('follows')?.textContent ?? ''");
+      if (follows) for (const name of formulas) assert.match(follows, new RegExp(`(^|; )${name} = [^=]*[A-Z][^=]* = `), file);
+    }
+  },
+
+  async 'the page of attention says from which size one kernel of all statements is compute-bound'() {
+    const words = ['explain', 'examples/attention.ridge', '--on', 'h100', 'S=4096'], said = json(words);
+    const [from] = said.fused.thresholds.filter((t) => t.dim === 'S' && t.roofs.join() === 'compute,memory');
+    await browser.show(page('attention', words));
+    assert.match(await browser.run(text('summary')), new RegExp(`Compute time exceeds memory time for no S, in one kernel for S ≥ ${from.value}\\.$`));
+    assert.match(await browser.run(text('cards')), new RegExp(`Compute time exceeds memory time forno Sin one kernel: S ≥ ${from.value}`));
+    assert.equal((await browser.run(table('table'))).fused['compute-bound for'], `S ≥ ${from.value}`);
+  },
+
   async 'one input event redraws fifteen statements with a bounded number of formulas'() {
     await browser.show(pages.decoder);
     const elements = 'document.querySelectorAll("*").length';
     await browser.run(input('slide0', 60));
     const before = await browser.run(elements), first = await browser.run(text('summary'));
-    const formulas = await browser.run(`counters.formulas = 0, ${input('slide0', 61)}, counters.formulas`);
+    const formulas = await browser.run(`(() => { let count = 0; const originals = {evaluateExactly, evaluateAsDouble};
+      for (const [name, original] of Object.entries(originals)) globalThis[name] = (...words) => { count += 1; return original(...words); };
+      ${input('slide0', 61)}; Object.assign(globalThis, originals); return count; })()`);
     assert.notEqual(await browser.run(text('summary')), first);
     assert.equal(await browser.run('document.querySelectorAll("#table tbody tr").length'), 15);
     assert.ok(Math.abs(await browser.run(elements) - before) < 40, 'the page grows with every event');
@@ -206,6 +233,9 @@ const tests = {
     await browser.show(pages.run);
     assert.match(await browser.run('document.querySelector("#table thead").textContent'), /measured/);
     assert.ok(await browser.run('document.querySelectorAll(".measured").length') > 0);
+    assert.match(await browser.run(text('summary')), /, of roof: (in \w+|[\d.]+ %( of \w+)?)\./);
+    const name = await browser.run('document.querySelector("#roofline text.name").textContent');
+    assert.match(name, /^g, u, h/, 'the name of the fused statements');
     await browser.run(input('size0', 8));
     assert.match(await browser.run(text('note')), /^No run was measured at these sizes/);
     await browser.run('document.querySelector("[data-run]").click()');

@@ -64,9 +64,8 @@ Result<CalibrationReport> calibrate(const CalibrationRequest& request);
 // Converts advice to the next steps of a report.
 std::vector<SuggestedStep> to_suggested_steps(const Request& request, const AdviceList& advices);
 struct StripesRequest {
-  std::string tile = "256x128";  // Tile on machines without a planner
-  bool is_tile_given = false;    // If true, used on machines with a planner, too
-  bool measure = false;          // Run each size on this computer
+  std::string tile = {};  // "256x128" times the library's kernels of this tile; if empty, the model or plan chooses it
+  bool measure = false;   // Run each size on this computer
 };
 // Returns times of a product along the only dimension with several values. Errors: several such dimensions or none; not
 // a single product.

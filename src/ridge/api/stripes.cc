@@ -1,11 +1,13 @@
-// Time of a product along one dimension, predicted by the planner if the machine has one, else by the library's model
-// with tiles of a given size.
+// Time of a product along one dimension, predicted by the planner if the machine has one, else by the library's model.
+// Tiles and waves are those of the kernel that is predicted.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ridge/api/facade.h"
 #include "ridge/api/resolve_request.h"
+#include "ridge/base/ceil_div.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/library_model.h"
 
@@ -36,41 +38,57 @@ Result<SweptDimension> find_swept_dimension(const SweepRequest& request) {
   return usage_error("expected --stripes along a dimension with several values, found none", "-d N=1024..4096:64");
 }
 
-// Predicts one size with the planner, or with the library's model and the given tile.
-Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& request, const StripesRequest& options) {
-  RIDGE_TRY(explained, ridge::explain(resolved.program, resolved.machine, request.dims, {}, Thresholds::skipped));
-  const Prediction& first = explained.ops.front();
-  Stripe out{.kernel = options.tile, .flops = static_cast<double>(first.flops.value_or(0))};
-  const bool has_planner = static_cast<bool>(device_numbers(resolved.machine)) && !options.is_tile_given;
-  if (has_planner) {
-    RIDGE_TRY(planned, predict_program(resolved.program, explained, {.count_bytes = false}));
-    const GroupPrediction& op = planned.kernels.front();
-    out.kernel = op.plan.kernel;
-    out.predicted_s = planned.predicted_s;
-    out.waves = op.plan.waves.value_or(1);
-    if (op.properties) out.tiles = op.properties->work_items;
-    return out;
-  }
-  RIDGE_TRY(tiling, ridge::count_tile_waves(resolved.program, resolved.machine, request.dims, options.tile));
-  out.tiles = tiling.front().tiles;
-  out.waves = tiling.front().waves;
-  if (resolved.machine.name == "cpu") {
-    RIDGE_TRY(planned, predict_program(resolved.program, explained, {.count_bytes = false}));
-    out.predicted_s = planned.predicted_s;
-    return out;
-  }
-  const auto& product = std::get<Contraction>(resolved.program.statements.front().op);
-  const DType dtype = resolved.program.tensors[product.left].dtype;
-  RIDGE_TRY(library, find_library_model(resolved.machine, dtype));
-  const TileWaves& t = tiling.front();
-  const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
-  const double depth = out.flops / 2 / as_double(t.batch * t.m * t.n);
-  const double seconds = ops::estimate_library_seconds(
-      {as_double(t.batch), as_double(t.m), as_double(t.n), depth, dtype_bits(dtype) / 8.0}, library.machine,
-      library.numbers);
-  const ops::PredictionSpread& spread = library.spread;
-  out.predicted_s = {spread.low * seconds, spread.middle * seconds, spread.high * seconds};
+// Predicts one size with the planner, which chooses the tiles.
+Result<Stripe> predict_with_plan(const Program& program, const Explanation& explained, Stripe out) {
+  RIDGE_TRY(planned, predict_program(program, explained, {.count_bytes = false}));
+  const GroupPrediction& op = planned.kernels.front();
+  out.kernel = op.plan.kernel;
+  out.predicted_s = planned.predicted_s;
+  out.waves = op.plan.waves.value_or(1);
+  if (!op.properties) return out;
+  out.tiles = op.properties->work_items;
+  if (!op.plan.waves && op.properties->concurrent_items > 0)
+    out.waves = ceil_div(out.tiles, op.properties->concurrent_items);
   return out;
+}
+
+// Predicts one size with the library's model: its fastest kernel, or its fastest one of the given tile.
+Result<Stripe> predict_with_library(const ResolvedRequest& resolved, const Request& request, const std::string& tile,
+                                    Stripe out) {
+  const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
+  const std::string counted_tile = tile.empty() ? "256x128" : tile;  // Without a tile, only the product's extents count
+  RIDGE_TRY(tiling, ridge::count_tile_waves(resolved.program, resolved.machine, request.dims, counted_tile));
+  const TileWaves& t = tiling.front();
+  const DType dtype =
+      resolved.program.tensors[std::get<Contraction>(resolved.program.statements.front().op).left].dtype;
+  RIDGE_TRY(library, find_library_model(resolved.machine, dtype));
+  std::optional<ops::LibraryTile> given;
+  if (!tile.empty()) given = {as_double(t.tile_m), as_double(t.tile_n)};
+  const double depth = out.flops / 2 / as_double(t.batch * t.m * t.n);
+  const ops::LibraryChoice choice =
+      ops::choose_library_kernel({as_double(t.batch), as_double(t.m), as_double(t.n), depth, dtype_bits(dtype) / 8.0},
+                                 library.machine, library.numbers, given);
+  out.kernel = fmt::format("{:g}x{:g}{}", choice.tile.m, choice.tile.n,
+                           choice.splits > 1 ? fmt::format(" split-K {:g}", choice.splits) : "");
+  out.tiles = std::llround(choice.work_items);
+  out.waves = std::llround(choice.waves);
+  const ops::PredictionSpread& spread = library.spread;
+  out.predicted_s = {spread.low * choice.seconds, spread.middle * choice.seconds, spread.high * choice.seconds};
+  return out;
+}
+
+Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& request, const StripesRequest& options) {
+  const bool is_cpu = resolved.machine.name == "cpu";
+  if (is_cpu && !options.tile.empty())
+    return usage_error(
+        fmt::format("expected no --tile on cpu, where the plan chooses the tiles, found '{}'", options.tile),
+        "leave --tile out");
+  RIDGE_TRY(explained, ridge::explain(resolved.program, resolved.machine, request.dims, {}, Thresholds::skipped));
+  Stripe out;
+  out.flops = static_cast<double>(explained.ops.front().flops.value_or(0));
+  const bool is_planned = is_cpu || (options.tile.empty() && device_numbers(resolved.machine));
+  return is_planned ? predict_with_plan(resolved.program, explained, std::move(out))
+                    : predict_with_library(resolved, request, options.tile, std::move(out));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Options besides program and machine: memory of the tensors, dtypes, pods.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "ridge/cli/testing/cli_fixture.h"
 
@@ -100,6 +101,37 @@ TEST_F(CliTest, RanksBareNumbersAndShowsSeveralMachines) {
   EXPECT_TRUE(holds(ridge({"machines", "h100"}).out, "16 896")) << "lanes of all cores";
   expect_rejected({"machines", "tpu_v5e,tpu_v5p", "--csv"}, 2,
                   "ridge: expected one machine with --csv and --md, or none for the catalog, found several\n");
+}
+
+// Times, tiles and waves of a size are those of one kernel: the given tile's, or the one that the model chooses.
+TEST_F(CliTest, StripesTimeTheTilesThatTheyCount) {
+  const auto predict = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"sweep", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--stripes", "--on", "a100_40", "--json"});
+    const ProcessResult outcome = ridge(more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(outcome.out)["sizes"];
+  };
+  const auto seconds = [](const Json& at) { return at["predicted_s"]["expected"].get<double>(); };
+  std::set<double> times;
+  for (const std::string tile : {"256x128", "128x128", "64x64"}) {
+    const Json at = predict({"--tile", tile, "M=1408", "K=1024", "N=1152..1408:256"})[0];
+    EXPECT_EQ(at["kernel"].get<std::string>().substr(0, tile.size()), tile);
+    times.insert(seconds(at));
+  }
+  EXPECT_EQ(times.size(), 3u);
+  for (const std::vector<std::string>& tile : {std::vector<std::string>{}, {"--tile", "256x128"}}) {
+    std::vector<std::string> words{"M=1793", "K=1793", "N=1664,1665"};
+    words.insert(words.end(), tile.begin(), tile.end());
+    const Json sizes = predict(words);
+    EXPECT_EQ(sizes[1]["waves"] != sizes[0]["waves"], seconds(sizes[1]) > 1.5 * seconds(sizes[0])) << sizes;
+    EXPECT_EQ(sizes[1]["waves"] != sizes[0]["waves"], !tile.empty()) << "the model has a better tile than 256x128";
+  }
+  expect_rejected({"sweep", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--stripes", "--tile", "128x128", "--on", "cpu",
+                   "M=64", "K=64", "N=64,128"},
+                  2,
+                  "ridge: expected no --tile on cpu, where the plan chooses the tiles, found '128x128'\n"
+                  "  hint: leave --tile out\n");
 }
 
 TEST_F(CliTest, APlanExplainsItsTime) {

@@ -69,7 +69,9 @@ void add_systolic(CLI::App& simulate, int& code) {
   verb->add_option("--table", args->table, "CSV with the columns M,N,K: print one line of JSON for each row")
       ->type_name("FILE.csv");
   add_format_options(*verb, args->format, "ridge.simulate/1");
-  add_picture_options(*verb, args->pictures, "folds and, for a small array, every element at every cycle");
+  add_picture_options(*verb, args->pictures,
+                      fmt::format("folds and, up to {} elements and {} cycles, every element at every cycle",
+                                  SystolicRun::max_drawn_elements, SystolicRun::max_drawn_cycles - 1));
   group_options(*verb, {{"Product", "M N K --topology --table"},
                         {"Array", "--rows --cols --dataflow --preload --config"},
                         {"Memory", "--bandwidth --sram --wait-once"}});

@@ -90,14 +90,9 @@ void add_sweep(CLI::App& app, int& code) {
   add_swept_options(*verb, args->request_args);
   verb->add_flag("--stripes", args->stripes,
                  "Predict the rate of a product along one dimension, with the steps of tiles and waves");
-  verb->add_option_function<std::string>(
-          "--tile",
-          [args](const std::string& tile) {
-            args->stripes_request.tile = tile;
-            args->stripes_request.is_tile_given = true;
-          },
-          "With --stripes: rows and columns of a tile (default: the plan's; 256x128 on machines without a "
-          "planner)")
+  verb->add_option("--tile", args->stripes_request.tile,
+                   "With --stripes: predict the vendor library's kernels with this tile (default: the plan's kernels, "
+                   "or the library's fastest on machines without a planner)")
       ->type_name("ROWSxCOLUMNS");
   verb->add_flag("--measure", args->stripes_request.measure, "With --stripes: also run each size on this computer");
   args->verb = verb;

@@ -14,6 +14,8 @@
 #include "ridge/base/string_util.h"
 #include "ridge/base/utf8.h"
 #include "ridge/base/version.h"
+#include "ridge/report/page/page.h"
+#include "ridge/report/parts/tables.h"
 #include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/svg/picture.h"
 
@@ -358,6 +360,35 @@ TEST(Picture, DrawsCacheRoofsIfRequested) {
   ASSERT_EQ(arrange_picture(report).bandwidth_lines.size(), 1u);
   EXPECT_EQ(arrange_picture(report).bandwidth_lines[0].label.text, "5.000 TB/s l2");
   expect_no_overlap(arrange_picture(report));
+}
+
+TEST(Picture, ItsLegendExplainsDashedLines) {
+  Report report = explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}});
+  const SourcedValue rate{.value = 5e12, .source = "test datasheet", .read_on = "2026-01-02"};
+  report.explanation.machine.memory.push_back({"l2", rate, std::nullopt});
+  EXPECT_EQ(render_svg(report).find(">cache bandwidth<"), std::string::npos);
+  report.show_cache_roofs = true;
+  EXPECT_NE(render_svg(report).find(">cache bandwidth<"), std::string::npos);
+}
+
+// A kernel of several statements has their names, as in the table.
+TEST(Picture, NamesTheStatementsOfAKernel) {
+  Report report = make_run_report();
+  report.measured->result_names = {{"u"}, {"g"}, {"h"}, {"h", "a"}, {"y"}};
+  const std::string svg = render_svg(report);
+  EXPECT_NE(svg.find(">h, a</text>"), std::string::npos);
+  EXPECT_NE(svg.find(">u; g; y</text>"), std::string::npos) << "a comma separates the statements of one kernel";
+}
+
+// Text, tables and pages name the roof of operands in a cache in the same way.
+TEST(Report, NamesTheCacheInEveryFormat) {
+  Report report = make_run_report();
+  report.measured->ops[0].cache = report.measured->total.cache = "l3";
+  report.measured->ops[0].fraction_of_roof.reset();
+  for (const std::string& text : {render_text(report), render_markdown(report), render_page({{{report}}})}) {
+    EXPECT_NE(text.find("in l3"), std::string::npos) << text;
+    EXPECT_NE(text.find("50.0 % of l3"), std::string::npos) << text;
+  }
 }
 
 // Alone or embedded in a page, the picture scales to the available width, and its background fills the rest.

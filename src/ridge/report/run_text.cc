@@ -10,13 +10,6 @@
 namespace ridge {
 namespace {
 
-// Returns "93.1 %"; for operands in a cache "41.2 % of l3", or "in l3" if the cache's bandwidth was not measured.
-std::string roof_fraction_text(const OpMeasurement& m) {
-  const std::string cache = m.cache.empty() ? "" : " of " + m.cache;
-  if (m.fraction_of_roof) return format_percent(*m.fraction_of_roof) + cache;
-  return m.cache.empty() ? "-" : "in " + m.cache;
-}
-
 std::vector<std::string> measured_row(const std::string& op, const Prediction& p, const OpMeasurement& m) {
   return {op,
           limiter_text(p),
@@ -148,6 +141,12 @@ std::string ranks_text(const RanksMeasurement& notes, const TextStyler& styled) 
 }
 
 }  // namespace
+
+std::string roof_fraction_text(const OpMeasurement& m) {
+  const std::string cache = m.cache.empty() ? "" : " of " + m.cache;
+  if (m.fraction_of_roof) return format_percent(*m.fraction_of_roof) + cache;
+  return m.cache.empty() ? "-" : "in " + m.cache;
+}
 
 std::string measured_text(const Report& report, const TextStyler& styled) {
   const Measurement& measured = *report.measured;

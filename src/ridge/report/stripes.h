@@ -13,7 +13,7 @@ namespace ridge {
 
 struct Stripe {
   std::int64_t size = 0;
-  std::string kernel;  // "256x128" if the tile was given
+  std::string kernel;  // the plan's, or the tile of the library's kernel: "256x128 split-K 2"
   std::int64_t tiles = 0, waves = 0;
   double flops = 0;
   Interval predicted_s = {};

@@ -23,8 +23,27 @@ TEST(Stripes, DescribesAndDrawsTileAndWaveChanges) {
   EXPECT_THAT(picture, HasSubstr(">1664</text>"));
   EXPECT_THAT(picture, Not(HasSubstr("1792: ")));
   EXPECT_THAT(picture, Not(HasSubstr("measured")));
+  EXPECT_THAT(picture, HasSubstr(">1792</text>")) << "ticks are multiples of a power of two";
   s.rows[0].measured_s = 2e-3;
   EXPECT_THAT(render_svg(s), HasSubstr(">measured</text>"));
+}
+
+// Only some of many edges are drawn: those with another number of waves if they are few enough, otherwise none.
+TEST(Stripes, DrawsNoUnlabelledLines) {
+  const auto lines = [](const std::string& svg) {
+    std::size_t out = 0;
+    for (std::size_t at = svg.find("\"leader\" x1"); at != svg.npos; at = svg.find("\"leader\" x1", at + 1)) ++out;
+    return out;
+  };
+  Stripes s{"bf16[M, K] * bf16[K, N] -> bf16[M, N]", "a100_80", "NVIDIA A100", "N", 108};
+  for (int i = 0; i < 40; ++i) s.rows.push_back(at(1001 + i, i, i < 20 ? 1 : 2));
+  describe_edges(s);
+  EXPECT_EQ(lines(render_svg(s)), 1u);
+  EXPECT_THAT(render_svg(s), HasSubstr("38 changes of kernel, tiles or waves are not drawn; the table lists them"));
+  EXPECT_THAT(render_svg(s), Not(HasSubstr(">1001</text>")));
+  for (int i = 0; i < 40; ++i) s.rows[i].waves = i;
+  describe_edges(s);
+  EXPECT_EQ(lines(render_svg(s)), 0u);
 }
 
 }  // namespace

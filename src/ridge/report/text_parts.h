@@ -78,6 +78,8 @@ bool is_shown_dim(const Report& report, const std::string& dim);
 // Returns one line for each size at which a limiter changes. Unless `all` is set, only requested dimensions are shown,
 // and long expressions only as decimals.
 std::string thresholds_text(const Report& report, const TextStyler& styled, bool all);
+// Returns "93.1 %"; for operands in a cache "41.2 % of l3", or "in l3" if the cache's bandwidth was not measured.
+std::string roof_fraction_text(const OpMeasurement& m);
 // Returns predicted and measured times in one table, and how they were measured.
 std::string measured_text(const Report& report, const TextStyler& styled);
 // Returns the sources of the machine's numbers; with `all`, also its sustained rates.

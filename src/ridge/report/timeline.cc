@@ -113,10 +113,12 @@ std::string draw_axis(const Timeline& t, const TimeScale& scale, double top, dou
   return out + mark(left + plot_width, "end", time_text(t, scale.ticks));
 }
 
-std::string draw_legend(double y) {
+// Lists the phases that occur.
+std::string draw_legend(const Timeline& t, double y) {
   std::string out;
   double x = left;
   for (const std::string_view phase : phase_names) {
+    if (std::ranges::none_of(t.events, [&](const Event& e) { return phase_name(e.phase) == phase; })) continue;
     out += fmt::format(
         "<rect class=\"{0}\" x=\"{1:.0f}\" y=\"{3:.0f}\" width=\"12\" height=\"12\"/><text x=\"{2:.0f}\" "
         "y=\"{4:.0f}\">{0}</text>\n",
@@ -188,7 +190,7 @@ DrawnTimeline draw_timeline(const Timeline& t, double top) {
   double bottom = first;
   for (const LaneRows& lane : lanes) bottom += lane.count * row_height + lane_gap;
   const TimeScale scale{static_cast<double>(std::max<std::int64_t>(1, t.end_tick()))};
-  DrawnTimeline drawn{draw_legend(top) + draw_axis(t, scale, first, bottom), bottom + 32};
+  DrawnTimeline drawn{draw_legend(t, top) + draw_axis(t, scale, first, bottom), bottom + 32};
   double y = first;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     drawn.svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", left - 8,

@@ -80,6 +80,13 @@ TEST(TimelineSvg, EscapesNamesAndDrawsEveryPhaseOnce) {
   EXPECT_NE(svg.find(">1.5 us</text>"), std::string::npos) << svg;
 }
 
+TEST(TimelineSvg, ItsLegendListsThePhasesThatOccur) {
+  const std::string svg = timeline_svg(two_copies(), "two copies");
+  EXPECT_NE(svg.find(">load</text>"), std::string::npos);
+  EXPECT_NE(svg.find(">compute</text>"), std::string::npos);
+  EXPECT_EQ(svg.find(">store</text>"), std::string::npos);
+}
+
 TEST(TimelineSvg, MergesAMillionEventsIntoASmallPicture) {
   Timeline t;
   const int lane = t.add_lane("x");

@@ -184,7 +184,13 @@ const Prediction& find_decisive_operation(const std::vector<Prediction>& ops) {
 std::optional<Threshold> merge_thresholds(const Threshold& a, const Threshold& b) {
   if (a.relation == Relation::never || b.relation == Relation::always) return b;
   if (b.relation == Relation::never || a.relation == Relation::always) return a;
-  if (a.relation != b.relation || !a.value || !b.value) return std::nullopt;
+  if (!a.value || !b.value) return std::nullopt;
+  if (a.relation != b.relation) {
+    const bool a_first = a.relation == Relation::at_most;
+    const std::int64_t last = a_first ? *a.value : *b.value, first = a_first ? *b.value : *a.value;
+    if (last + 1 < first) return std::nullopt;
+    return Threshold{.dim = a.dim, .relation = Relation::always, .roofs = a.roofs, .unit = {}};
+  }
   const bool first = a.relation == Relation::at_least ? *a.value <= *b.value : *a.value >= *b.value;
   return first ? a : b;
 }

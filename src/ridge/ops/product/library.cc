@@ -8,9 +8,6 @@
 namespace ridge::ops {
 namespace {
 
-struct LibraryTile {
-  double m, n;
-};
 // Tile shapes of library kernels; each is also tried with rows and columns exchanged.
 constexpr LibraryTile tiles[] = {{64, 8},    {64, 16},  {64, 32},   {64, 64},   {64, 96},   {64, 128},  {64, 192},
                                  {64, 256},  {128, 32}, {128, 64},  {128, 96},  {128, 128}, {128, 160}, {128, 192},
@@ -42,7 +39,8 @@ double estimate_step_seconds(const ProductContext& x, const LibraryTile& tile) {
   return std::max({multiply, load, waits});
 }
 
-double best_tile_seconds(const ProductContext& x, const LibraryTile& tile, double best) {
+// Replaces `best` by the fastest kernel of this tile if that is faster.
+void try_tile(const ProductContext& x, const LibraryTile& tile, LibraryChoice& best) {
   const double items = x.p.batch * std::ceil(x.p.m / tile.m) * std::ceil(x.p.n / tile.n);
   const double step = estimate_step_seconds(x, tile), steps = std::ceil(x.p.k / step_depth);
   const double end = x.n.tile_s * tile.m * tile.n / 16384;
@@ -51,10 +49,10 @@ double best_tile_seconds(const ProductContext& x, const LibraryTile& tile, doubl
     const double busy = waves * (std::ceil(steps / split) * step + end);
     const double reached = std::min(1.0, items * split * x.n.core_bandwidth_factor / x.machine.cores);
     const double split_seconds = split > 1 ? x.n.split_s + split * x.results_s : 0;
-    if (std::max(busy, x.memory_s / reached) + split_seconds >= best) continue;
-    best = std::min(best, overlap_times(busy, x.memory_s / reached, x.n.overlap_exponent) + split_seconds);
+    if (std::max(busy, x.memory_s / reached) + split_seconds >= best.seconds) continue;
+    const double seconds = overlap_times(busy, x.memory_s / reached, x.n.overlap_exponent) + split_seconds;
+    if (seconds < best.seconds) best = {tile, split, items * split, waves, seconds};
   }
-  return best;
 }
 
 }  // namespace
@@ -63,17 +61,27 @@ double min_traffic_bytes(const LibraryProduct& p) {
   return p.batch * (p.k * (p.m + p.n) * p.operand_bytes + p.m * p.n * p.result_bytes);
 }
 
-double estimate_library_seconds(const LibraryProduct& p, const DatasheetRates& machine, const LibraryNumbers& n) {
+LibraryChoice choose_library_kernel(const LibraryProduct& p, const DatasheetRates& machine, const LibraryNumbers& n,
+                                    const std::optional<LibraryTile>& given) {
   const double memory = n.memory_fraction * machine.memory_bytes_per_s, results = p.batch * p.m * p.n;
   const ProductContext context{p, machine, n, min_traffic_bytes(p) / memory, 4 * results / memory};
-  double seconds = 1e30;
-  for (const LibraryTile& tile : tiles) {
-    seconds = best_tile_seconds(context, tile, seconds);
-    if (tile.m != tile.n) seconds = best_tile_seconds(context, {tile.n, tile.m}, seconds);
+  LibraryChoice out;
+  if (given) {
+    try_tile(context, *given, out);
+  } else {
+    for (const LibraryTile& tile : tiles) {
+      try_tile(context, tile, out);
+      if (tile.m != tile.n) try_tile(context, {tile.n, tile.m}, out);
+    }
   }
-  const double busy = std::min(1.0, 2 * results * p.k / (n.compute_fraction * machine.flops_per_s) / seconds);
-  seconds *= 1 + n.power_slowdown * busy * busy * std::clamp((1e6 * seconds - 20) / 200, 0.0, 1.0);
-  return n.launch_s + seconds;
+  const double busy = std::min(1.0, 2 * results * p.k / (n.compute_fraction * machine.flops_per_s) / out.seconds);
+  out.seconds *= 1 + n.power_slowdown * busy * busy * std::clamp((1e6 * out.seconds - 20) / 200, 0.0, 1.0);
+  out.seconds += n.launch_s;
+  return out;
+}
+
+double estimate_library_seconds(const LibraryProduct& p, const DatasheetRates& machine, const LibraryNumbers& n) {
+  return choose_library_kernel(p, machine, n).seconds;
 }
 
 }  // namespace ridge::ops

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace ridge::ops {
@@ -48,6 +49,20 @@ struct LibraryProduct {
 };
 
 double min_traffic_bytes(const LibraryProduct& product);  // Each operand read once, the result written once
+
+struct LibraryTile {
+  double m = 0, n = 0;
+};
+struct LibraryChoice {
+  LibraryTile tile = {};
+  double splits = 1;                 // Number of parts of k
+  double work_items = 0, waves = 0;  // Tiles times splits, and their waves over the cores
+  double seconds = 1e30;
+};
+// Returns the fastest kernel of the model, or with `tile` the fastest of this tile.
+LibraryChoice choose_library_kernel(const LibraryProduct& product, const DatasheetRates& machine,
+                                    const LibraryNumbers& numbers, const std::optional<LibraryTile>& tile = {});
+// Returns the seconds of the fastest kernel.
 double estimate_library_seconds(const LibraryProduct& product, const DatasheetRates& machine,
                                 const LibraryNumbers& numbers);
 

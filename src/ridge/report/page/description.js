@@ -7,7 +7,7 @@ function makeDot({context}, k, measured) {
   const intensity = sent ? flops / k.sent : k.intensity;
   const roof = () => (['compute', 'memory'].includes(k.limiter) ? flops / k.lower : Math.min(k.peak.rate, k.intensity * context.bandwidth));
   const rate = sent ? flops / k.network : roof();
-  const dot = {name: k.name, intensity, rate, sent, share: k.share, measured: measured ? flops / measured.median : null};
+  const dot = {name: k.called, intensity, rate, sent, share: k.share, measured: measured ? flops / measured.median : null};
   dot.tip = `${dot.name}: ${significant(intensity)} FLOP/B${sent ? ' sent' : ''}, at most ${engineering(rate, 'FLOP/s')}` +
     (dot.share === null ? '' : `, ${percent(dot.share)} of the time`) +
     (dot.measured === null ? '' : `, measured ${engineering(dot.measured, 'FLOP/s')}`);
@@ -28,11 +28,9 @@ function findDecades({peaks, dots, bandwidth}) {
 // `measured`: {median, ...} of each kernel of a run at these sizes, or null.
 function describe(state, measured = null) {
   const {kernels, sizes, context: {program, machine, link, bandwidth, level}} = state;
-  let subtitle = `on ${machine.title || machine.name}`;
-  for (const name of program.order) {
-    const i = program.values.findIndex((v) => v.name === name);
-    if (i >= 0 && subtitle.length < 90) subtitle += `, ${name} = ${sizes.integers[i]}`;
-  }
+  const sizeOf = (name) => sizes.integers[program.values.findIndex((v) => v.name === name)];
+  const addSize = (text, name) => (text.length >= 90 || sizeOf(name) === undefined ? text : `${text}, ${name} = ${sizeOf(name)}`);
+  const subtitle = program.order.reduce(addSize, `on ${machine.title || machine.name}`);
   const all = kernels.map((k, i) => makeDot(state, k, measured && measured[i])), dots = all.filter(Boolean);
   const named = (rate, unit, name) => ({rate, name: `${engineering(rate, unit)} ${name}`}), sent = dots.some((d) => d.sent);
   const peaks = kernels.map((k) => k.peak).filter((p, i, every) => p && every.findIndex((q) => q?.name === p.name) === i);
@@ -40,7 +38,7 @@ function describe(state, measured = null) {
   if (sent) slopes.push(named(link.rate, 'B/s', `${link.name}, sent`));
   const out = {
     title: shortened(program.title, 90), subtitle, bandwidth, dots, sent, slopes, measured: measured !== null,
-    not_drawn: kernels.filter((k, i) => !all[i]).map((k) => `${k.name}: ${k.missing ? `no ${k.missing}` : 'it computes nothing'}`),
+    not_drawn: kernels.filter((k, i) => !all[i]).map((k) => `${k.called}: ${k.missing ? `no ${k.missing}` : 'it computes nothing'}`),
     bandwidth_name: named(bandwidth, 'B/s', level).name,
     peaks: peaks.map((p) => named(p.rate, p.name.includes(' int') ? 'OP/s' : 'FLOP/s', p.name)),
   };

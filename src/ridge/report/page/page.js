@@ -5,19 +5,17 @@ const element = (id) => document.getElementById(id);
 
 // Positions of a slider: 1 to 15, then eight sizes per octave: 16, 18, 20, ..., up to 2^30.
 const STEPS = Array.from({length: 231}, (_, i) => (i < 15 ? i + 1 : (8 + (i - 15) % 8) * 2 ** (1 + Math.trunc((i - 15) / 8))));
-const distanceTo = (i, value) => Math.abs(STEPS[i] - Number(value));
-const nearestStep = (value) => STEPS.reduce((best, _, i) => (distanceTo(i, value) < distanceTo(best, value) ? i : best), 0);
+const stepOf = (value) => STEPS.findLastIndex((step) => step <= value);
 
 class RidgePage {
   constructor({subjects, machines}) {
     this.programs = subjects.map(parseProgram);
     const [program, second] = this.programs, asked = program.values.findIndex((v) => v.free && v.name === program.asked[0]);
-    Object.assign(this, {program, contexts: new Map(), sort: {key: 'share', down: true}, values: []});
+    Object.assign(this, {program, sort: {key: 'share', down: true}, sizes: {}});
     this.machines = [...this.programs.map((p) => p.machine), ...machines].filter((m, i, all) => all.findIndex((o) => o.name === m.name) === i);
     [this.machine] = this.machines;
     this.comparison = second ? (second.same ? {machine: second.machine} : {program: second}) : null;
     this.runs = program.run ? [{...program.run, machine: program.machine}] : [];
-    this.values = this.valuesFor(program);
     this.sizeIndex = asked >= 0 ? asked : freeSizes(program)[0] ?? -1;
     this.readAddress();
     for (const id of ['cards', 'controls', 'limits']) element(id).hidden = false;
@@ -29,23 +27,17 @@ class RidgePage {
 
   machineNamed(name) { return this.machines.find((m) => m.name === name); }
 
-  // Returns the free sizes of a program; sizes with the same name have the same value in all programs.
-  valuesFor(program) {
-    const valueOf = (name) => this.values[this.program.values.findIndex((v) => v.name === name)];
-    return program.values.map((v) => (v.free ? valueOf(v.name) ?? v.value ?? 1024n : null));
-  }
-
+  // Sizes with the same name have the same value in all programs.
   evaluate(program, machine) {
-    const key = `${this.programs.indexOf(program)} ${machine.name}`;
-    if (!this.contexts.has(key)) this.contexts.set(key, makeContext(program, machine));
-    return evaluate(this.contexts.get(key), this.valuesFor(program));
+    const contexts = program.contexts ??= {}, context = contexts[machine.name] ??= makeContext(program, machine);
+    return evaluate(context, program.values.map((v) => (v.free ? this.sizes[v.name] ?? v.value ?? 1024n : null)));
   }
 
   addListeners() {
     element('controls').addEventListener('input', ({target}) => {
       const typed = Math.round(Number(target.value)), slides = target.type === 'range';
       if (target.dataset.size === undefined || (!slides && !(typed >= 1 && typed < 2 ** 53))) return;
-      this.values[target.dataset.size] = BigInt(slides ? STEPS[typed] : typed);
+      this.sizes[this.program.values[target.dataset.size].name] = BigInt(slides ? STEPS[typed] : typed);
       this.redraw(target);
     });
     element('controls').addEventListener('change', ({target: {id, value, files}}) => {
@@ -56,8 +48,7 @@ class RidgePage {
       return this.redraw();
     });
     element('reset').addEventListener('click', () => {
-      this.values = [];
-      this.values = this.valuesFor(this.program);
+      this.sizes = {};
       [this.machine] = this.machines;
       this.redraw();
     });
@@ -76,9 +67,9 @@ class RidgePage {
     this.updateControls(state, changed);
     element('error').textContent = state.error ? `No result: ${state.error}.` : '';
     if (state.error) return;
-    let second = this.comparison && this.evaluate(this.comparison.program ?? this.program, this.comparison.machine ?? this.machine);
-    if (second?.error) element('error').textContent = `No comparison: ${second.error}.`;
-    if (second?.error) second = null;
+    const compared = this.comparison && this.evaluate(this.comparison.program ?? this.program, this.comparison.machine ?? this.machine);
+    const second = compared?.error ? null : compared;
+    if (compared?.error) element('error').textContent = `No comparison: ${compared.error}.`;
     const [run, measured] = this.runs.map((r) => [r, measurementsOf(r, state)]).findLast(([, found]) => found) ?? [null, null];
     state.kernels.forEach((k, i) => {
       k.measured = measured && measured[i];
@@ -98,16 +89,16 @@ class RidgePage {
 
   // Shows sizes and choices, and marks below each slider the size from which compute time exceeds memory time.
   updateControls(state, changed) {
-    const {values} = this.program, notes = values.flatMap((v, i) => (v.formula ? [`${v.name} = ${v.formula} = ${grouped(state.sizes.integers[i])}`] : []));
+    const {values} = this.program, {integers} = state.sizes;
+    const notes = values.flatMap((v, i) => (v.formula ? [`${v.name} = ${v.formula} = ${grouped(integers[i])}`] : []));
     for (const i of freeSizes(this.program)) {
       const slide = element(`slide${i}`), box = element(`size${i}`), mark = element(`mark${i}`);
       slide.max = STEPS.length - 1;
-      if (slide !== changed) slide.value = nearestStep(this.values[i]);
-      if (box !== changed) box.value = String(this.values[i]);
-      slide.setAttribute('aria-valuetext', `${values[i].name} = ${this.values[i]}`);
+      for (const [input, shown] of [[slide, stepOf(integers[i])], [box, integers[i]]]) if (input !== changed) input.value = shown;
+      slide.setAttribute('aria-valuetext', `${values[i].name} = ${integers[i]}`);
       const from = state.error ? null : computeThresholds(state, state.context.total, i).find((t) => t.value !== undefined);
       mark.hidden = !from;
-      if (from) mark.style.left = `calc(8px + ${nearestStep(from.value) / (STEPS.length - 1)} * (100% - 16px))`;  // a thumb is 16 px wide
+      if (from) mark.style.left = `calc(8px + ${stepOf(from.value) / (STEPS.length - 1)} * (100% - 16px))`;  // a thumb is 16 px wide
     }
     element('machine').value = this.machine.name;
     element('comparison').value = this.comparison ? this.comparison.machine?.name ?? `#${this.programs.indexOf(this.comparison.program)}` : '';
@@ -136,49 +127,39 @@ class RidgePage {
     svg.setAttribute('class', this.picture.small ? 'small' : '');
     svg.setAttribute('aria-label', `Roofline ${first.subtitle}: ${first.dots.length} of ${state.kernels.length} statements drawn`);
     svg.innerHTML = this.picture.markup;
-    const parts = ['Each dot is a statement on its roof, or below it where functions take longer than they count; its area is its share of the time. The mark below a slider is the size from which compute time exceeds memory time.'];
-    if (measured) parts.push('Filled dots are measured.');
-    if (second) parts.push(`Dashed roofs and dots in the second colour: ${secondName}.`);
-    if (first.not_drawn.length > 0) parts.push(`Not drawn: ${first.not_drawn.join('; ')}.`);
-    element('legend').textContent = parts.join(' ');
+    element('legend').textContent = [
+      'Each dot is a statement on its roof, or below it where functions take longer than they count; its area is its share of the time.',
+      measured && 'Filled dots are measured.', first.slopes.length > 0 && 'Dashed slopes are other bandwidths.',
+      second && `Dashed roofs and dots in the second colour: ${secondName}.`, first.not_drawn.length > 0 && `Not drawn: ${first.not_drawn.join('; ')}.`,
+    ].filter(Boolean).join(' ');
     element('tip').hidden = true;
   }
 
   // Sets the sizes and the machine of a saved run.
   showRun(run) {
-    this.program.values.forEach((v, i) => {
-      if (v.free && run.dims[v.name] !== undefined) this.values[i] = BigInt(run.dims[v.name]);
-    });
+    for (const [name, value] of Object.entries(run.dims)) this.sizes[name] = BigInt(value);
     this.machine = this.machineNamed(run.machine.name);
     this.redraw();
   }
 
-  addRun(run) {
-    this.runs.push(run);
-    if (this.machineNamed(run.machine.name)) return;
-    this.machines.push(run.machine);
-    for (const id of ['machine', 'comparison']) element(id).add(new Option(run.machine.name, run.machine.name));
-  }
-
   async readRuns(files) {
-    const errors = [];
-    for (const file of files) {
-      const run = parseRun(await file.text(), file.name);
-      if (run.error) errors.push(run.error);
-      else this.addRun(run);
+    const runs = await Promise.all([...files].map(async (file) => parseRun(await file.text(), file.name)));
+    for (const run of runs.filter(({error}) => !error)) {
+      this.runs.push(run);
+      if (this.machineNamed(run.machine.name)) continue;
+      this.machines.push(run.machine);
+      for (const id of ['machine', 'comparison']) element(id).add(new Option(run.machine.name, run.machine.name));
     }
     if (this.runs.length > 0) this.showRun(this.runs.at(-1));
-    element('note').textContent = errors.join(' ');
+    element('note').textContent = runs.flatMap(({error}) => error ?? []).join(' ');
   }
 
   updateRuns() {
-    const isFree = (name) => this.program.values.some((v) => v.free && v.name === name);
     element('runs').innerHTML = this.runs.map((run, i) => {
-      const sizes = Object.entries(run.dims).filter(([name]) => isFree(name)).map(([name, value]) => `, ${name} = ${value}`).join('');
+      const sizes = Object.entries(run.dims).map(([name, value]) => `, ${name} = ${value}`).join('');
       return `<button type="button" data-run="${i}" aria-pressed="${measurementsOf(run, this.view.state) !== null}">${escapeText(`${run.called}: ${run.machine.name}${sizes}`)}</button>`;
     }).join('');
-    const elsewhere = this.runs.length > 0 && !this.view.measured;
-    element('note').textContent = elsewhere ? 'No run was measured at these sizes on this machine: select a run above to show its sizes.' : '';
+    element('note').textContent = this.runs.length === 0 || this.view.measured ? '' : 'No run was measured at these sizes on this machine: select a run above to show its sizes.';
   }
 
   addPictureListeners() {
@@ -190,10 +171,7 @@ class RidgePage {
       tip.style.left = `${Math.max(0, Math.min(x - area.left + 14, area.width - tip.offsetWidth - 2))}px`;
       tip.style.top = `${y - area.top + 16}px`;
     };
-    const hide = () => {
-      tip.hidden = true;
-      element('cursor')?.setAttribute('d', '');
-    };
+    const hide = () => { tip.hidden = true; };
     svg.addEventListener('pointermove', ({target, clientX, clientY}) => {
       const box = svg.getBoundingClientRect(), roof = this.picture.roofAt((clientX - box.left) / box.width * this.picture.width);
       show(target.closest('.dot')?.dataset.tip ?? roof?.text, clientX, clientY);
@@ -211,8 +189,8 @@ class RidgePage {
   // Sets sizes and machines from an address such as #B=64&on=h200.
   readAddress() {
     for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
-      const i = this.program.values.findIndex((v) => v.free && v.name === key), machine = this.machineNamed(value);
-      if (i >= 0 && /^[1-9]\d{0,14}$/.test(value)) this.values[i] = BigInt(value);
+      const machine = this.machineNamed(value);
+      if (/^[1-9]\d{0,14}$/.test(value)) this.sizes[key] = BigInt(value);
       if (key === 'on' && machine) this.machine = machine;
       if (key === 'beside' && machine) this.comparison = {machine};
     }
@@ -222,14 +200,12 @@ class RidgePage {
     clearTimeout(this.writing);
     this.writing = setTimeout(() => {
       const out = new URLSearchParams();
-      this.program.values.forEach((v, i) => v.free && this.values[i] !== (v.value ?? 1024n) && out.set(v.name, String(this.values[i])));
+      for (const {free, name, value} of this.program.values)
+        if (free && this.sizes[name] !== undefined && this.sizes[name] !== value) out.set(name, String(this.sizes[name]));
       if (this.machine !== this.machines[0]) out.set('on', this.machine.name);
       if (this.comparison?.machine && this.programs.length === 1) out.set('beside', this.comparison.machine.name);
-      try {
-        history.replaceState(null, '', out.size > 0 ? `#${out}` : location.pathname);
-      } catch {
-        // A page without an address of its own cannot change it.
-      }
+      // A page without an address of its own, as in a frame, cannot change it.
+      if (/^(file|https?):/.test(location.protocol)) history.replaceState(null, '', out.size > 0 ? `#${out}` : location.pathname);
     }, 300);
   }
 }

@@ -72,7 +72,9 @@ std::string render_controls(const Page& page) {
   const std::string machines = all_machine_options(page);
   std::string out = "<h2 style=\"margin-top:0\">Sizes and machine</h2>\n<div class=\"sizes\">" + sliders + "</div>\n";
   out +=
-      "<p class=\"soft follows\" id=\"follows\"></p>\n<p id=\"error\" role=\"status\"></p>\n<div class=\"choices\">\n";
+      "<p class=\"soft follows\" id=\"follows\"></p>\n<p class=\"soft follows\">The mark below a slider is the size "
+      "from which compute time exceeds memory time.</p>\n"
+      "<p id=\"error\" role=\"status\"></p>\n<div class=\"choices\">\n";
   out += fmt::format("<label>Machine <select id=\"machine\">{}</select></label>\n", machines);
   out += fmt::format(
       "<label>Compare with <select id=\"comparison\"><option value=\"\">nothing</option>{}{}</select></label>\n",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/page/page.h"
@@ -81,7 +82,7 @@ Json values_json(const FlatSizes& sizes, const Formulas& formulas, const std::ve
     for (const SizeFormula& size : formulas.sizes) {
       if (size.name != sizes.names()[i]) continue;
       if (size.value) value["value"] = integer_json(*size.value);
-      if (size.formula) value["formula"] = size.formula->to_string(order);
+      if (size.formula && contains(order, size.name)) value["formula"] = size.formula->to_string(order);
     }
     out.push_back(std::move(value));
   }
@@ -175,7 +176,10 @@ Json link_json(const Formulas& formulas, Network network, CountTable& counts) {
 Json run_json(const Report& report, const Formulas& formulas) {
   const Measurement& m = *report.measured;
   const auto times = [](const OpMeasurement& op) {
-    return Json{{"median", op.time.median}, {"min", op.time.min}, {"max", op.time.max}, {"runs", op.time.runs}};
+    Json out{{"median", op.time.median}, {"min", op.time.min}, {"max", op.time.max}, {"runs", op.time.runs}};
+    out["fraction_of_roof"] = or_null(op.fraction_of_roof);
+    if (!op.cache.empty()) out["in_cache"] = op.cache;
+    return out;
   };
   Json out{{"called", "run of " + (report.day.empty() ? "this program" : report.day)},
            {"dims", Json::object()},

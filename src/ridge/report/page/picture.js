@@ -56,13 +56,15 @@ class Picture {
       !this.taken.some((t) => box.left < t.right && t.left < box.right && box.top < t.bottom && t.top < box.bottom);
   }
 
-  block({x, y}, radius) { this.taken.push({left: x - radius, top: y - radius, right: x + radius, bottom: y + radius}); }
-
-  blockLine(points, radius = 3) {
-    for (let i = 1; i < points.length; ++i) {
-      const [a, b] = points.slice(i - 1), pieces = Math.max(1, Math.trunc(Math.hypot(b.x - a.x, b.y - a.y) / 6));
-      for (let k = 0; k <= pieces; ++k) this.block({x: a.x + (b.x - a.x) * k / pieces, y: a.y + (b.y - a.y) * k / pieces}, radius);
-    }
+  // Keeps labels away from a point, or from the lines that join several.
+  block(points, radius = 3) {
+    points.forEach((b, i) => {
+      const a = points[i - 1] ?? b, pieces = Math.max(1, Math.trunc(Math.hypot(b.x - a.x, b.y - a.y) / 6));
+      for (let k = 0; k <= pieces; ++k) {
+        const x = a.x + (b.x - a.x) * k / pieces, y = a.y + (b.y - a.y) * k / pieces;
+        this.taken.push({left: x - radius, top: y - radius, right: x + radius, bottom: y + radius});
+      }
+    });
   }
 
   // Returns a text at the first of `positions(width)` at which it touches nothing, or ''.
@@ -95,15 +97,18 @@ class Picture {
       for (let s = 16; s + width < length; s += 12) yield {x: from.x + (dx * s + dy * off) / length, y: from.y + (dy * s - dx * off) / length, angle};
   }
 
-  // Yields positions around a dot, nearest first; a line joins a distant label to its dot.
-  * aroundDot(dot, width) {
-    const leader = (box) => [dot, {x: Math.max(box.left, Math.min(box.right, dot.x)), y: Math.max(box.top, Math.min(box.bottom, dot.y))}];
-    for (let distance = dot.radius + 4; distance < 130; distance += 9)
-      for (let turn = 0; turn < 16; ++turn) {
-        const angle = (turn % 2 ? 1 : -1) * Math.trunc((turn + 1) / 2) * Math.PI / 8, side = Math.cos(angle);
-        const x = dot.x + distance * side - (side > 0.3 ? 0 : side < -0.3 ? width : width / 2);
-        yield {x, y: dot.y + 4 + (distance + 7) * Math.sin(angle), leader: distance > dot.radius + 14 ? leader : null};
-      }
+  // Yields positions around a dot: close ones that are clearly closer to it than to other dots, then distant ones with a line.
+  * aroundDot(dot, width, dots) {
+    const nearest = (box, {x, y}) => ({x: Math.max(box.left, Math.min(box.right, x)), y: Math.max(box.top, Math.min(box.bottom, y))});
+    const gap = (box, p) => Math.hypot(nearest(box, p).x - p.x, nearest(box, p).y - p.y), leader = (box) => [dot, nearest(box, dot)];
+    for (const [from, to, isFar] of [[dot.radius + 4, 40, false], [28, 130, true]])
+      for (let distance = from; distance < to; distance += 9)
+        for (let turn = 0; turn < 16; ++turn) {
+          const angle = (turn % 2 ? 1 : -1) * Math.trunc((turn + 1) / 2) * Math.PI / 8, side = Math.cos(angle);
+          const x = dot.x + distance * side - (side > 0.3 ? 0 : side < -0.3 ? width : width / 2), y = dot.y + 4 + (distance + 7) * Math.sin(angle);
+          const [box] = textBoxes({x, y}, width, this.size), isOwn = dots.every((o) => o === dot || gap(box, o) > gap(box, dot) + 8);
+          if (isFar || isOwn) yield {x, y, leader: isFar || distance > dot.radius + 14 ? leader : null};
+        }
   }
 
   // Draws a line per decade, with numbers; only every second or third number if they would touch.
@@ -132,7 +137,7 @@ class Picture {
     const at = (x, y) => ({x: this.x(x), y: this.y(y)}), foot = (rate) => Math.max(low, 10 ** this.y_low / rate);
     const draw = (name, points) => {
       lines.push(pathMarkup(`${name} ${kind}`, points));
-      this.blockLine(points);
+      this.block(points);
     };
     const peaks = d.peaks.length > 0 ? d.peaks : [{rate: high * d.bandwidth, name: ''}], top = Math.max(...peaks.map((p) => p.rate));
     const slope = (rate, from, to) => [at(from, from * rate), at(to, to * rate)];
@@ -158,7 +163,7 @@ class Picture {
     // Labels of peaks may cross the thin lines of ridges, labels of ridges may not.
     const names = () => {
       const first = peakNames.map(label);
-      ridges.forEach(({line}) => this.blockLine(line));
+      ridges.forEach(({line}) => this.block(line));
       return [...first, ...[...slopeNames, ...ridges.map(({text, line}) => [text, (width) => this.alongRidge(line[0], width)])].map(label)].join('');
     };
     return {lines: ridges.map(({line}) => pathMarkup(`ridge ${kind}`, line)).join('') + lines.join(''), names};
@@ -184,13 +189,14 @@ class Picture {
     const dots = this.groupDots(d), circle = (name, {x, y}, radius) => `<circle class="${name}" cx="${rounded(x)}" cy="${rounded(y)}" r="${rounded(radius)}"/>`;
     const marks = dots.map((dot) => {
       const tip = escapeText(dot.tips.join('\n'));
-      this.block(dot, dot.radius + 1);
-      dot.measured.forEach((m) => this.blockLine([dot, m], 7));
+      this.block([dot], dot.radius + 1);
+      dot.measured.forEach((m) => this.block([dot, m], 7));
       return `<g class="dot ${kind}" tabindex="0" role="img" aria-label="${tip.replace(/\n/g, '; ')}" data-tip="${tip}">` +
         `${dot.measured.map((m) => pathMarkup('gap', [dot, m])).join('')}${circle('hit', dot, Math.max(14, dot.radius + 4))}` +
         `${circle('predicted', dot, dot.radius)}${dot.measured.map((m) => circle('measured', m, 5)).join('')}</g>`;
     });
-    const nameOf = (dot) => shortened(dot.names.join(', '), this.small ? 16 : 28);
-    return {marks: marks.join(''), names: () => dots.map((dot) => this.label('name', nameOf(dot), (width) => this.aroundDot(dot, width))).join('')};
+    const between = d.dots.some(({name}) => name.includes(',')) ? '; ' : ', ';  // a name lists the statements of a kernel
+    const nameOf = (dot) => shortened(dot.names.join(between), this.small ? 16 : 28);
+    return {marks: marks.join(''), names: () => dots.map((dot) => this.label('name', nameOf(dot), (width) => this.aroundDot(dot, width, dots))).join('')};
   }
 }

@@ -2,15 +2,11 @@
 // sizes, and rows (kernels, the fused kernel, the total) list the counts and rates of their roofs. Counts are exact
 // (BigInt). Times are computed in doubles in the same order of terms as the program does, so that both agree to the bit.
 
-// Number of polynomials evaluated, the cost of a redraw.
-const counters = {formulas: 0};
-
 const makeTerm = (n, d, factors) => ({n, d, real: Number(n) / Number(d), factors});
 const toTerms = ([d, ...terms]) => terms.map(([n, ...factors]) => makeTerm(BigInt(n), BigInt(d), factors));
 
 // Returns the exact value as a fraction {n, d}, not in lowest terms.
 function evaluateExactly(terms, integers) {
-  counters.formulas += 1;
   let n = 0n, d = 1n;
   for (const term of terms) {
     const product = term.factors.reduce((x, i) => x * integers[i], term.n);
@@ -27,13 +23,10 @@ function evaluateRoundedUp(terms, integers) {
 }
 
 function evaluateAsDouble(terms, real) {
-  counters.formulas += 1;
   return terms.reduce((sum, t) => sum + t.factors.reduce((x, i) => x * real[i], t.real), 0);
 }
 
 const sumOf = (all) => all.reduce((sum, x) => sum + x, 0);
-
-// --- values ---
 
 function parseProgram(given) {
   const parseValue = (v) => ({
@@ -68,8 +61,6 @@ function findFraction(program, integers) {
   return program.values.find((v) => v.formula && evaluateExactly(v.terms[0], integers).n % v.terms[0][0].d !== 0n);
 }
 
-// --- roofs ---
-
 // Returns the terms divided by a rate, exactly: seconds.
 function divideByRate(terms, rate) {
   let n = rate, d = 1n;
@@ -82,16 +73,11 @@ function makeRoof(name, parts, fields = {}) {
   return {name, parts, ...fields, seconds: parts.flatMap(([terms, rate]) => divideByRate(terms, rate))};
 }
 
-// Returns the first of these peaks that the machine has, or the last.
-function findPeakName(machine, peaks) {
-  return peaks.find((name) => machine.peaks[name] !== undefined) ?? peaks[peaks.length - 1];
-}
-
 // Returns a row with the counts and rates of its roofs on a machine.
 function prepareRow(context, row, launches) {
   const {program, machine, link, bandwidth, launch} = context, count = (i) => program.counts[i];
   const statements = row.statements.map((s) => {
-    const {flops, peaks} = program.statements[s], name = findPeakName(machine, peaks), rate = machine.peaks[name];
+    const {flops, peaks} = program.statements[s], name = peaks.find((each) => machine.peaks[each] !== undefined) ?? peaks.at(-1), rate = machine.peaks[name];
     const load = program.math?.[machine.name]?.[s];
     return {flops: count(flops), load: count(load ?? flops), name, rate, known: rate !== undefined || count(flops).length === 0};
   });
@@ -117,7 +103,7 @@ function prepareRow(context, row, launches) {
 function makeContext(program, machine) {
   const [level, bandwidth, capacity] = machine.memory[0] ?? ['', null, null];
   const context = {program, machine, link: program.links?.[machine.name], level, bandwidth, capacity, launch: machine.launch ?? 0, missing: ''};
-  const lacking = program.statements.find((s) => s.required && !machine.peaks[findPeakName(machine, s.peaks)]);
+  const lacking = program.statements.find((s) => s.required && !s.peaks.some((name) => machine.peaks[name]));
   if (lacking) context.missing = `a ${lacking.peaks[0].split(' ')[1]} peak of ${machine.name}`;
   if (!bandwidth) context.missing = `a bandwidth of ${machine.name}`;
   if (program.links && !context.link) context.missing = `a link of ${machine.name}`;
@@ -154,8 +140,7 @@ function predictRow(context, row, {integers, real}) {
     sent: row.network && sumOf(row.sent.map((s) => evaluateAsDouble(s, real))),
   };
   out.intensity = Number(out.flops) / moved;
-  const [first] = row.statements, longest = math.indexOf(Math.max(...math));
-  const peak = row.statements.every((s) => s.name === first.name) ? first : row.statements[longest];
+  const peak = row.statements[math.indexOf(Math.max(...math))];
   out.peak = peak?.rate ? peak : null;
   const roofs = [...row.compute, row.memory, row.network, row.overhead].filter(Boolean).map((roof) => ({roof, time: timeOf(roof)}));
   out.lower = Math.max(...roofs.map((r) => r.time));

@@ -7,7 +7,7 @@ const multiply = (a, b) => makeTerm(a.n * b.n, a.d * b.d, [...a.factors, ...b.fa
 // One size varies, the others keep their values; computed values follow.
 class Line {
   constructor({context, sizes}, index) {
-    Object.assign(this, {program: context.program, index, integers: sizes.integers, reduced: []});
+    Object.assign(this, {program: context.program, index, integers: sizes.integers, reduced: [], solved: new Map()});
     for (const [i, v] of this.program.values.entries()) {
       const varies = i === index || v.terms.some((terms) => terms?.some((t) => this.reduceTerm(t).factors.length > 0));
       // A value that is one product is replaced: F = 4*D, and ceil(D/4) where it is whole, because equal shards stay equal.
@@ -19,8 +19,7 @@ class Line {
 
   // Returns the values at a size, or null if one is invalid.
   at(size) {
-    const given = this.integers.map((value, i) => (this.reduced[i].factors.length > 0 ? null : value));
-    given[this.index] = size;
+    const given = this.integers.map((value, i) => (i === this.index ? size : this.reduced[i].factors.length > 0 ? null : value));
     const values = computeValues(this.program, given);
     return values.error ? null : values;
   }
@@ -104,10 +103,34 @@ function searchThresholds(line, {a, b, difference}) {
   return out.length > 0 || curve.length < 2 ? out : always(answers[0]);
 }
 
+// Returns the threshold from which both conditions hold or, with `either`, one of them; null if no single one says it.
+function combineThresholds(a, b, either) {
+  const [absorbing, neutral] = either ? ['always', 'never'] : ['never', 'always'];
+  if (a.relation === absorbing || b.relation === neutral) return a;
+  if (b.relation === absorbing || a.relation === neutral) return b;
+  if (a.relation !== b.relation) {
+    const [last, first] = a.relation === '<=' ? [a.value, b.value] : [b.value, a.value];
+    return either && last + 1n >= first ? {relation: 'always'} : null;
+  }
+  return (a.relation === '>=') === (a.value < b.value) === either ? a : b;
+}
+
+// Returns where the longer of two units, which run concurrently, takes at least as long as another roof.
+function combineUnits([first = [], second = []]) {
+  const out = [...first];
+  for (const t of second) {
+    const at = out.findIndex((other) => !second.includes(other)), both = at < 0 ? null : combineThresholds(out[at], t, true);
+    out.splice(both ? at : out.length, 1, both ?? t);
+  }
+  return out;
+}
+
 // Returns where a row's compute time exceeds the time of another roof.
 function computeThresholds(state, row, index, other = 'memory') {
-  const [compute] = row.compute;
-  return index >= 0 && compute && row[other] ? solveThresholds(state, compute, row[other], index) : [];
+  if (index < 0 || !row[other]) return [];
+  const {solved} = lineOf(state, index), key = row[other];
+  if (!solved.has(key)) solved.set(key, combineUnits(row.compute.map((unit) => solveThresholds(state, unit, key, index))));
+  return solved.get(key);
 }
 
 // Returns from which size every product is compute-bound; null if unknown, or if some are from a size and others up to one.
@@ -119,15 +142,7 @@ function everyProductThreshold(state, index) {
       if (found.length > 1 || (found.length === 0 && (k.math ?? 0) < (k[other] ?? 0))) return null;
       all.push(...found);
     }
-  let strictest = all[0] ?? null;
-  for (const t of all) {
-    if (t.relation === 'never') return t;
-    if (t.relation === 'always') continue;
-    const isFirst = strictest.relation === 'always';
-    if (!isFirst && strictest.relation !== t.relation) return null;
-    if (isFirst || (t.relation === '>=' ? t.value > strictest.value : t.value < strictest.value)) strictest = t;
-  }
-  return strictest;
+  return all.length > 0 ? all.reduce((a, b) => a && combineThresholds(a, b, false)) : null;
 }
 
 // Returns the largest size whose peak memory fits; null if any fits, 0n if none does.

@@ -3,7 +3,7 @@
 
 function makeColumns({state, second, secondName, measured, sizeIndex}) {
   const more = Boolean(measured || second), bytes = (x) => engineering(x, 'B'), shown = (x) => x;
-  const columns = [
+  return [
     ['op', 'op', (k) => k.called, shown, 'words'],
     ['share', 'of time', (k) => k.share, percent, more ? '' : 'bars'],
     ['work', 'work', (k) => Number(k.flops), (x, k) => engineering(x, k.row.unit), 'wide'],
@@ -11,28 +11,17 @@ function makeColumns({state, second, secondName, measured, sizeIndex}) {
     ['intensity', 'FLOP/B', (k) => k.intensity, (x) => significant(x), 'wide'],
     ['limiter', 'limiter', (k) => k.limiter, shown, more ? 'wide words' : 'words'],
     ['lower', 'lower', (k) => k.lower, seconds],
-  ];
-  if (measured)
-    columns.push(['measured', 'measured', (k) => k.measured?.median, seconds],
-      ['roof', 'of roof', (k) => (k.measured ? k.lower / k.measured.median : null), percent, 'wide']);
-  if (second)
-    columns.push(['second', shortened(secondName, 16), (k) => k.other?.lower, seconds],
-      ['ratio', 'second / first', (k) => (k.other ? k.other.lower / k.lower : null), (x) => significant(x), 'wide']);
-  else columns.push(['upper', 'no overlap', (k) => k.upper, seconds, 'wide']);
-  if (state.total.network !== null) columns.push(['network', 'network', (k) => k.network, seconds, 'wide']);
-  if (sizeIndex < 0) return columns;
-  const {name} = state.context.program.values[sizeIndex];
-  const thresholds = (k) => k.from ??= k.fused ? [] : computeThresholds(state, k.row, sizeIndex);
-  columns.push(['from', 'compute-bound for', (k) => {
-    const [first] = thresholds(k);
-    return Number(first?.value ?? (first?.relation === 'never' ? Infinity : 0));
-  }, (x, k) => thresholds(k).map((t) => thresholdText(name, t)).join(', ') || '–', 'words']);
-  return columns;
-}
-
-function sortRows(rows, columns, {key, down}) {
-  const [,, value] = columns.find((c) => c[0] === key) ?? columns[1], compare = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
-  return [...rows].sort((a, b) => (down ? -1 : 1) * compare(value(a) ?? 0, value(b) ?? 0));
+    measured && ['measured', 'measured', (k) => k.measured?.median, seconds],
+    measured && ['roof', 'of roof', (k) => k.measured && (k.measured.fraction_of_roof ?? 0), (x, k) => roofText(k.measured), 'wide'],
+    second && ['second', shortened(secondName, 16), (k) => k.other?.lower, seconds],
+    second ? ['ratio', 'second / first', (k) => (k.other ? k.other.lower / k.lower : null), (x) => significant(x), 'wide']
+      : ['upper', 'no overlap', (k) => k.upper, seconds, 'wide'],
+    state.total.network !== null && ['network', 'network', (k) => k.network, seconds, 'wide'],
+    sizeIndex >= 0 && ['from', 'compute-bound for', (k) => {
+      const [first] = computeThresholds(state, k.row, sizeIndex);
+      return Number(first?.value ?? (first?.relation === 'never' ? Infinity : 0));
+    }, (x, k) => thresholdsText(state, k.row, sizeIndex) || '–', 'words'],
+  ].filter(Boolean);
 }
 
 function cellMarkup(k, [, , value, text, kind = ''], i) {
@@ -57,16 +46,19 @@ function showTable(host, columns, rows, sums = [], sort = null) {
 function showStatements(host, view) {
   const {state, second, sort, measuredTotal} = view, {kernels, total, fused} = state, columns = makeColumns(view), sums = [];
   if (kernels.length > 1) sums.push(Object.assign(total, {called: 'total', share: 1, other: second?.total, measured: measuredTotal}));
-  if (fused) sums.push(Object.assign(fused, {called: 'fused', fused: true, share: fused.lower / total.lower, other: second?.fused}));
-  showTable(host, columns, sortRows(kernels, columns, sort), sums, sort);
+  if (fused) sums.push(Object.assign(fused, {called: 'fused', share: fused.lower / total.lower, other: second?.fused}));
+  const [,, value] = columns.find((c) => c[0] === sort.key) ?? columns[1], compare = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
+  const rows = [...kernels].sort((a, b) => (sort.down ? -1 : 1) * compare(value(a) ?? 0, value(b) ?? 0));
+  showTable(host, columns, rows, sums, sort);
 }
 
 // Shows one row per size: where compute time exceeds memory time, and the largest size that fits.
 function showThresholds(host, state) {
-  const {program, capacity, total} = state.context, name = (i) => program.values[i].name, shown = (x) => x;
+  const {context: {program, capacity}, kernels, total, fused} = state, name = (i) => program.values[i].name, shown = (x) => x;
   const columns = [['', 'size', name, shown], ['', 'value', (i) => grouped(state.sizes.integers[i]), shown],
-    ['', 'compute time exceeds memory time', (i) => computeThresholds(state, total, i).map((t) => thresholdText(name(i), t)).join(', ') || null, shown],
-    ['', 'every product compute-bound', (i) => everyProductThreshold(state, i), (t, i) => thresholdText(name(i), t)],
-    ['', 'fits up to', (i) => (capacity === null ? null : maxSizeThatFits(state, i) ?? 'any'), grouped]];
-  showTable(host, columns.filter(([, title]) => title !== 'every product compute-bound' || state.kernels.length > 1), freeSizes(program));
+    ['', 'compute time exceeds memory time', (i) => thresholdsText(state, total.row, i) || null, shown]];
+  if (fused) columns.push(['', 'in one kernel', (i) => thresholdsText(state, fused.row, i) || null, shown]);
+  if (kernels.length > 1) columns.push(['', 'every product compute-bound', (i) => everyProductThreshold(state, i), (t, i) => thresholdText(name(i), t)]);
+  columns.push(['', 'fits up to', (i) => (capacity === null ? null : maxSizeThatFits(state, i) ?? 'any'), grouped]);
+  showTable(host, columns, freeSizes(program));
 }

@@ -45,7 +45,7 @@ std::vector<std::string> run_row(const Prediction& p, const OpMeasurement* m) {
                                format_or_dash(p.time_upper_s, "s")};
   if (!m) return row;
   row.push_back(format_with_prefix(m->time.median, "s"));
-  row.push_back(m->fraction_of_roof ? format_percent(*m->fraction_of_roof) : "-");
+  row.push_back(roof_fraction_text(*m));
   row.push_back(fmt::format("{:.1e}", m->max_rel_error));
   return row;
 }

@@ -9,7 +9,7 @@
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
-#include "ridge/report/svg/drawing.h"
+#include "ridge/report/svg/curves.h"
 #include "ridge/report/table.h"
 
 namespace ridge {
@@ -31,44 +31,6 @@ double sync_seconds_per_call(const CallModeReport& r) {
 std::string looped_speedup_text(const CallModeReport& r, CallMode from) {
   const bool known = r.cost_of(from).is_possible && r.cost_of(CallMode::looped).is_possible;
   return known ? format_significant(r.speedup_over(from, CallMode::looped), 3) + " x" : "-";
-}
-
-constexpr std::string_view call_mode_styles = R"(<style>
-text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;fill:#1f2328}
-.title{font-size:15px;font-weight:600}
-.soft{fill:#57606a}
-.back{fill:#ffffff}
-.grid{stroke:#d0d7de}
-.curve{fill:none;stroke-width:2.5;stroke-linejoin:round}
-@media (prefers-color-scheme:dark){text{fill:#e6edf3}.soft{fill:#9198a1}.back{fill:#0d1117}.grid{stroke:#30363d}}
-</style>
-)";
-
-struct LogAxis {  // Maps values from low to high, logarithmically, to pixels
-  double low = 1, high = 10, from = 0, to = 1;
-  double position(double value) const { return from + std::log(value / low) / std::log(high / low) * (to - from); }
-  std::vector<double> decade_values() const {
-    std::vector<double> out;
-    for (double v = std::pow(10, std::ceil(std::log10(low) - 1e-9)); v <= high * (1 + 1e-9); v *= 10) out.push_back(v);
-    return out;
-  }
-};
-
-std::string short_seconds(double value) {
-  std::string text = format_with_prefix(value, "s");
-  const std::size_t space = text.find(' ');
-  return format_significant(std::stod(text.substr(0, space)), 3) + text.substr(space);
-}
-
-std::string draw_grid(const LogAxis& x, const LogAxis& y) {
-  std::string out;
-  for (const double v : x.decade_values())
-    out += draw_line("grid", {x.position(v), y.to}, {x.position(v), y.from}) +
-           draw_text("soft", {x.position(v), y.from + 18}, short_seconds(v), " text-anchor=\"middle\"");
-  for (const double v : y.decade_values())
-    out += draw_line("grid", {x.from, y.position(v)}, {x.to, y.position(v)}) +
-           draw_text("soft", {x.from - 8, y.position(v) + 4}, short_seconds(v), " text-anchor=\"end\"");
-  return out;
 }
 
 }  // namespace
@@ -163,40 +125,51 @@ PlotRange find_plot_range(std::span<const CallModeReport> sweep) {
   return out;
 }
 
+// Returns the curve of a mode. Its time is linear in the time per call, which the logarithmic axes bend.
+std::vector<PicturePoint> mode_curve(std::span<const CallModeReport> sweep, std::size_t mode, const LogScale& x,
+                                     const LogScale& y) {
+  constexpr int steps = 16;  // between two swept times per call
+  std::vector<PicturePoint> out;
+  const CallModeReport* before = nullptr;
+  for (const CallModeReport& r : sweep) {
+    const double call_s = sync_seconds_per_call(r), seconds = r.costs[mode].seconds;
+    if (call_s <= 0) continue;
+    for (int i = 1; before && i < steps; ++i) {
+      const double first = sync_seconds_per_call(*before), first_s = before->costs[mode].seconds;
+      const double at = first * std::pow(call_s / first, static_cast<double>(i) / steps);
+      out.push_back({x.position(at), y.position(first_s + (seconds - first_s) * (at - first) / (call_s - first))});
+    }
+    out.push_back({x.position(call_s), y.position(seconds)});
+    before = &r;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string call_modes_svg(std::span<const CallModeReport> sweep, std::string_view title, std::string_view subtitle) {
-  constexpr std::array<std::string_view, 3> colours{"#d55e00", "#0072b2", "#009e73"};
   constexpr double width = 960, height = 480;
+  const PictureBox plot{84, 66, width - 190, height - 60};
   const PlotRange range = find_plot_range(sweep);
-  std::string out = svg_head(width, height);
-  out += fmt::format("<title>{2}</title>\n{3}<rect class=\"back\" width=\"{0}\" height=\"{1}\"/>\n", width, height,
-                     escape_xml(title), call_mode_styles);
-  out += draw_text("title", {24, 28}, title) + draw_text("soft", {24, 48}, subtitle);
+  std::string out = svg_head(width, height) + fmt::format("<title>{}</title>\n", escape_xml(title)) + curve_styles() +
+                    draw_box("back", {0, 0, width, height}) + draw_text("title", {plot.left, 28}, title) +
+                    draw_text("soft", {plot.left, 48}, subtitle);
   if (range.max_call_s <= range.min_call_s || range.min_s <= 0)
-    return out + draw_text("soft", {24, 90}, "expected at least two times per call above 0: --sync 1e-7..1e-4:*10") +
+    return out +
+           draw_text("soft", {plot.left, 90}, "expected at least two times per call above 0: --sync 1e-7..1e-4:*10") +
            "</svg>\n";
-  const LogAxis x{range.min_call_s, range.max_call_s, 90, width - 170},
-      y{range.min_s / 1.2, range.max_s * 1.2, height - 70, 70};
-  out += draw_grid(x, y) +
-         draw_text("soft", {(x.from + x.to) / 2, height - 24}, "time per call", " text-anchor=\"middle\"") +
-         draw_text("soft", {24, 66}, "time");
+  const LogScale x{std::log10(range.min_call_s), std::log10(range.max_call_s), plot.left, plot.right};
+  const LogScale y{std::log10(range.min_s / 1.2), std::log10(range.max_s * 1.2), plot.bottom, plot.top};
+  out += draw_grid(plot, x, y, {"time per call (s)", "time (s)"});
   double label_y = -HUGE_VAL;
   for (const CallMode mode : call_modes) {
     const std::size_t i = static_cast<std::size_t>(mode);
     if (!sweep[0].costs[i].is_possible) continue;
-    std::string points;
-    double end = 0;
-    for (const CallModeReport& r : sweep)
-      if (sync_seconds_per_call(r) > 0) {
-        end = y.position(r.costs[i].seconds);
-        points += fmt::format("{:.1f},{:.1f} ", x.position(sync_seconds_per_call(r)), end);
-      }
-    out += fmt::format("<polyline class=\"curve\" stroke=\"{}\" points=\"{}\"/>\n", colours[i], points);
-    label_y = std::max(end + 4, label_y + 16);
-    out += draw_text("name", {x.to + 8, label_y},
-                     fmt::format("{}, {} calls", call_mode_name(mode), sweep[0].costs[i].calls),
-                     fmt::format(" style=\"fill:{}\"", colours[i]));
+    const std::vector<PicturePoint> points = mode_curve(sweep, i, x, y);
+    out += draw_polyline(i, points);
+    label_y = std::max(points.back().y + 4, label_y + 16);
+    out += draw_text(fmt::format("n{}", i), {plot.right + 8, label_y},
+                     fmt::format("{}, {} calls", call_mode_name(mode), sweep[0].costs[i].calls));
   }
   return out + "</svg>\n";
 }

@@ -147,6 +147,8 @@ void label_ridges(Picture& picture, const Roofline& r, const LogAxes& axes, Labe
 std::vector<std::string> add_dots(Picture& picture, const Roofline& r, const LogAxes& axes, LabelPlacer& placer) {
   std::vector<std::string> names;
   std::vector<std::optional<double>> fractions;
+  const auto has_statements = [](const RooflineDot& d) { return d.name.find(',') != std::string::npos; };
+  const char* const separator = std::ranges::any_of(r.dots, has_statements) ? "; " : ", ";
   for (const RooflineDot& d : r.dots) {
     const PicturePoint position = axes.position(d.intensity, d.rate);
     const auto same = std::find_if(picture.dots.begin(), picture.dots.end(), [&](const PictureDot& dot) {
@@ -160,7 +162,7 @@ std::vector<std::string> add_dots(Picture& picture, const Roofline& r, const Log
     }
     PictureDot& dot = picture.dots[index];
     dot.tip += (dot.tip.empty() ? "" : "\n") + d.tip;
-    names[index] += (names[index].empty() ? "" : ", ") + d.name;
+    names[index] += (names[index].empty() ? "" : separator) + d.name;
     if (d.time_fraction) fractions[index] = fractions[index].value_or(0) + *d.time_fraction;
     dot.radius = dot_radius_px(fractions[index]);
     if (d.measured) dot.measured.push_back(axes.position(d.intensity, *d.measured));

@@ -1,5 +1,6 @@
 // Layout of a roofline picture, separate from drawing, so that tests can check whether labels overlap. SVG coordinates,
-// y downwards. Operations at one point share a label: two matmuls of one shape are "g, u".
+// y downwards. Operations at one point share a label: two matmuls of one shape are "g, u", and a kernel of two
+// statements beside another one is "g, u; y".
 #pragma once
 
 #include <algorithm>

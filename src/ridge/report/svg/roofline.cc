@@ -31,11 +31,8 @@ std::optional<RooflineDot> dot_on_link(const Explanation& e, const Prediction& p
   if (p.limiter != Limiter::network || !p.flops || *p.flops <= 0 || !p.time_network_s) return std::nullopt;
   const double sent = p.work.bytes_sent.evaluate_double({e.dims.begin(), e.dims.end()}),
                flops = static_cast<double>(*p.flops);
-  return RooflineDot{.name = p.work.name,
-                     .tip = {},
-                     .intensity = flops / sent,
-                     .rate = flops / *p.time_network_s,
-                     .network_bound = true};
+  return RooflineDot{
+      .name = {}, .tip = {}, .intensity = flops / sent, .rate = flops / *p.time_network_s, .network_bound = true};
 }
 
 // Returns the FLOP/s of the lower time bound, which lie below the roof where functions take longer than the FLOPs that
@@ -49,7 +46,7 @@ double attainable_rate(const Prediction& p) {
 std::optional<RooflineDot> dot_on_roof(const Explanation& e, const Prediction& p) {
   if (auto linked = dot_on_link(e, p)) return linked;
   if (!p.intensity || !(*p.intensity > 0) || !p.peak || !p.bandwidth) return std::nullopt;
-  return RooflineDot{.name = p.work.name, .tip = {}, .intensity = *p.intensity, .rate = attainable_rate(p)};
+  return RooflineDot{.name = {}, .tip = {}, .intensity = *p.intensity, .rate = attainable_rate(p)};
 }
 
 std::string missing_reason(const Prediction& p) {
@@ -63,9 +60,10 @@ void add_dots(const Report& report, Roofline& out) {
     const Prediction& p = e.ops[i];
     auto dot = dot_on_roof(e, p);
     if (!dot) {
-      out.not_drawn.push_back(p.work.name + ": " + missing_reason(p));
+      out.not_drawn.push_back(op_name(report, i) + ": " + missing_reason(p));
       continue;
     }
+    dot->name = op_name(report, i);
     dot->time_fraction = time_fraction(e, p);
     if (report.measured) dot->measured = static_cast<double>(*p.flops) / report.measured->ops[i].time.median;
     dot->tip = tip_text(*dot);

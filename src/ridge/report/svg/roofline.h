@@ -12,8 +12,8 @@
 
 namespace ridge {
 
-struct RooflineDot {  // an operation whose numbers are known
-  std::string name;
+struct RooflineDot {                         // an operation whose numbers are known
+  std::string name;                          // "g, u, h" for statements in one kernel
   std::string tip;                           // description for the tooltip
   double intensity = 0;                      // FLOP/B; if network-bound, FLOPs per byte sent
   double rate = 0;                           // attainable, FLOP/s

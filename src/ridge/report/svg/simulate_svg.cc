@@ -120,8 +120,8 @@ std::string render_svg(const SystolicRun& run) {
   std::string subtitle =
       fmt::format("{} cycles, {} fold{} of {}", r.cycles, r.folds, r.folds == 1 ? "" : "s", run.mapping_formula());
   if (r.utilization) subtitle += fmt::format(", {:.2f} % busy", 100 * *r.utilization);
-  const std::string_view all = r.folds == 1 ? "The fold" : "Every fold";
-  const std::string_view drawn = r.folds > max_drawn_folds ? "The first 8 folds" : all;
+  std::string drawn = r.folds == 1 ? "The fold" : "Every fold";
+  if (r.folds > max_drawn_folds) drawn = fmt::format("The first {} folds of {}", max_drawn_folds, r.folds);
   const DrawnTimeline folds =
       draw_timeline(first_folds_timeline(run.task.array, run.task.product, max_drawn_folds), 68);
   std::string body = draw_text("title", {margin, 28}, title) + draw_text("soft", {margin, 48}, subtitle) +

@@ -99,6 +99,13 @@ std::string draw_dots(const Picture& p) {
   return out;
 }
 
+std::string dashed_lines_meaning(const Picture& p) {
+  if (p.bandwidth_lines.empty()) return {};
+  if (!p.has_link_dots) return "cache bandwidth";
+  const char* const link = "link bandwidth, at FLOPs per byte sent";
+  return p.bandwidth_lines.size() > 1 ? std::string("cache bandwidth; ") + link : link;
+}
+
 std::string draw_legend(const Picture& p) {
   const double y = p.height - 18;
   std::string out = draw_circle("predicted", {p.plot.left + 6, y - 4}, 6) +
@@ -110,10 +117,9 @@ std::string draw_legend(const Picture& p) {
   }
   out += draw_line("roof", {x, y - 4}, {x + 24, y - 4}) + draw_text("soft", {x + 32, y}, "roofs: bandwidth, peak");
   x += 200;
-  if (p.has_link_dots) {
-    out += draw_line("slope", {x, y - 4}, {x + 24, y - 4}) +
-           draw_text("soft", {x + 32, y}, "link bandwidth, at FLOPs per byte sent");
-    x += 250;
+  if (const std::string meaning = dashed_lines_meaning(p); !meaning.empty()) {
+    out += draw_line("slope", {x, y - 4}, {x + 24, y - 4}) + draw_text("soft", {x + 32, y}, meaning);
+    x += 56 + text_width(meaning);
   }
   if (p.not_drawn.empty()) return out;
   std::string not_drawn_text = "not drawn: " + p.not_drawn.front();

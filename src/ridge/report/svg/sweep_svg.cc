@@ -90,6 +90,13 @@ std::vector<double> name_positions(const std::vector<double>& ends, const Pictur
   return positions;
 }
 
+// Returns the width of the widest name and of its leader, px.
+double widest_name(const std::vector<NamedCurve>& curves) {
+  double out = 0;
+  for (const NamedCurve& curve : curves) out = std::max(out, text_width(truncate_text(curve.name, name_length)));
+  return out + 18;
+}
+
 class CurvePainter {
  public:
   CurvePainter(const PictureBox& plot, const LogScale& x, const LogScale& y) : plot_(plot), x_(x), y_(y) {}
@@ -151,12 +158,13 @@ std::string draw_remarks(const std::vector<NamedCurve>& curves, std::size_t undr
 }  // namespace
 
 std::string render_svg(const Sweep& sweep) {
-  const PictureBox plot{84, 66, sweep_width - 400, sweep_height - 72};
+  PictureBox plot{84, 66, sweep_width - 24, sweep_height - 72};
   const std::string head = draw_header(sweep, plot);
   if (sweep.ranges.empty()) return head + "</svg>\n";
   std::size_t undrawn_count = 0;
   const std::size_t dimension = longest_range(sweep.ranges);
   const std::vector<NamedCurve> curves = curves_of(sweep, dimension, undrawn_count);
+  plot.right -= widest_name(curves);
   ValueRange sizes, rates;
   for (const NamedCurve& curve : curves)
     for (const auto* positions : {&curve.source->points, &curve.source->fused})

@@ -39,10 +39,17 @@ void add_dimensions(const Program& program, const Bindings& given, const Binding
   }
 }
 
-void add_masks(const Program& program, Formulas& out) {
+// Adds the masks that some count depends on. Flat programs do not count regions, but one that leaves nothing out is a
+// product of sizes.
+void add_masks(const Program& program, const Bindings& given, Formulas& out) {
   for (const IndexMask& mask : find_masks(program).all) {
     const auto is_counted = [&](const Work& work) { return uses_symbol(work, mask.symbol); };
-    if (std::any_of(out.statements.begin(), out.statements.end(), is_counted))
+    if (std::none_of(out.statements.begin(), out.statements.end(), is_counted)) continue;
+    const bool is_on_one_chip = mask.region && mask.region->mesh.empty();
+    auto form = is_on_one_chip ? mask_closed_form(mask, program, given) : std::nullopt;
+    if (form)
+      out.sizes.push_back({.name = mask.symbol, .formula = std::move(form)});
+    else
       out.sizes.push_back({.name = mask.symbol, .mask = mask});
   }
 }
@@ -85,7 +92,7 @@ Result<Formulas> make_formulas(const Program& program, const Bindings& given,
   Formulas out{
       .sizes = {}, .statements = count_work_with_shard_symbols(device_program, mesh), .tensors = {}, .kernels = {}};
   add_dimensions(program, given, bound, out);
-  add_masks(device_program, out);
+  add_masks(device_program, given, out);
   for (const DimShard& shard : list_shards(device_program, mesh))
     out.sizes.push_back({.name = shard.name, .shard = shard});
   const std::vector<LiveRange> live_ranges = find_live_ranges(device_program);
