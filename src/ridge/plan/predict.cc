@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "ridge/base/cores.h"
+#include "ridge/machine/function_costs.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fused/model.h"
@@ -185,13 +187,29 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x, const Explanat
     out.kernels[i].predicted_s = {*p.time_lower_s, expected, std::max(*p.time_upper_s, expected)};
     out.kernels[i].memory_bytes = x.plan.fusion.groups[i].bytes_after;
     out.kernels[i].has_model = x.plan.fusion.groups[i].kind != FusionGroup::GroupKind::loops;
+// Returns what a function takes on this CPU, in FLOPs at its vector peak: two for each instruction, or its cost.
+double function_flops(const Machine& machine, Function function) {
+  const FunctionInfo& info = function_info(function);
+  return info.has_cost ? function_cost(machine, function).value : info.cpu_flops;
+}
+
+ops::CpuForecast forecast_on_cpu(const PlanStep& step, const Machine& machine) {
+  return std::visit(
+      [&]<class Problem>(const Problem& problem) {
+        if constexpr (std::is_same_v<Problem, ops::ChainProgram>)
+          return cpu_forecast(problem, [&](Function function) { return function_flops(machine, function); });
+        else
+          return cpu_forecast(problem, usable_cores());
+      },
+      step.kernel);
+}
+
   }
   std::vector<double> functions_s(out.kernels.size());
   for (const PlanStep& step : x.plan.steps) {
     GroupPrediction& op = out.kernels[step.group];
     if (!step.copy_description.empty()) op.copies.push_back(step.copy_description);
-    const ops::CpuForecast kernel =
-        std::visit([](const auto& problem) { return cpu_forecast(problem, usable_cores()); }, step.kernel);
+    const ops::CpuForecast kernel = forecast_on_cpu(step, x.explanation.machine);
     if (kernel.properties) op.properties = kernel.properties;
     add_cpu_kernel(op, kernel, x.plan, step);
     op.predicted_s.expected = std::max(op.predicted_s.expected, compute_seconds(kernel, x.explanation.machine));
