@@ -36,8 +36,9 @@ Result<SweptDimension> find_swept_dimension(const SweepRequest& request) {
   return usage_error("expected --stripes along a dimension with several values, found none", "-d N=1024..4096:64");
 }
 
-// Predicts one size with the planner, or with the library's model and the given tile.
-Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& request, const StripesRequest& options) {
+// Predicts one size with the planner, or with the library's model and the given tile. Sets the remark on the model.
+Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& request, const StripesRequest& options,
+                              std::string& remark) {
   RIDGE_TRY(explained, ridge::explain(resolved.program, resolved.machine, request.dims, {}, Thresholds::skipped));
   const Prediction& first = explained.ops.front();
   Stripe out{.kernel = options.tile, .flops = static_cast<double>(first.flops.value_or(0))};
@@ -47,6 +48,7 @@ Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& re
     const GroupPrediction& op = planned.kernels.front();
     out.kernel = op.plan.kernel;
     out.predicted_s = planned.predicted_s;
+    remark = planned.remark;
     out.waves = op.plan.waves.value_or(1);
     if (op.properties) out.tiles = op.properties->work_items;
     return out;
@@ -62,6 +64,7 @@ Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& re
   const auto& product = std::get<Contraction>(resolved.program.statements.front().op);
   const DType dtype = resolved.program.tensors[product.left].dtype;
   RIDGE_TRY(library, find_library_model(resolved.machine, dtype));
+  if (!library.is_calibrated) remark = uncalibrated_remark(resolved.machine);
   const TileWaves& t = tiling.front();
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
   const double depth = out.flops / 2 / as_double(t.batch * t.m * t.n);
@@ -94,7 +97,7 @@ Result<Stripes> predict_stripes(const SweepRequest& request, const StripesReques
   std::sort(sizes.begin(), sizes.end());
   for (const std::int64_t size : sizes) {
     swept.request.dims[swept.range->dim] = size;
-    RIDGE_TRY(row, predict_stripe(resolved, swept.request, options));
+    RIDGE_TRY(row, predict_stripe(resolved, swept.request, options, out.remark));
     row.size = size;
     if (options.measure) {
       RIDGE_TRY(measured, api::run(swept.request, {}));
