@@ -50,24 +50,28 @@ std::vector<Function> functions_with_costs() {
 
 double cost_of_call(const FunctionTimings& t) {
   const double rate = t.peak_flops / t.peak_s;
-  return std::max((t.long_s - t.short_s) / t.more_calls * rate, 1.0);
+  return std::max(std::min((t.long_s - t.short_s) / t.more_calls, t.single_s / t.elements) * rate, 1.0);
 }
 
 FunctionTimings time_function(Function function, double seconds, const pool::PeakLoops& loops) {
   const FunctionInfo& info = function_info(function);
-  const ops::ChainProgram few = make_chain(info, few_calls), many = make_chain(info, many_calls);
+  const ops::ChainProgram single = make_chain(info, 1), few = make_chain(info, few_calls),
+                          many = make_chain(info, many_calls);
   std::vector<float> x(elements), z(elements, 1), y(elements);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = first_input + input_step * static_cast<float>(i);
   void* const tensors[] = {x.data(), z.data(), y.data()};
   constexpr double unknown = std::numeric_limits<double>::infinity();
   FunctionTimings out{.peak_s = unknown,
+                      .single_s = unknown,
                       .short_s = unknown,
                       .long_s = unknown,
                       .peak_flops = static_cast<double>(peak_rounds * loops.f32_flop_per_round),
+                      .elements = static_cast<double>(elements),
                       .more_calls = static_cast<double>((many_calls - few_calls) * elements)};
   const Timer timer;
   do {
     shorten(out.peak_s, [&] { loops.f32(peak_rounds); });
+    shorten(out.single_s, [&] { ops::run_chain_program(single, tensors, 1); });
     shorten(out.short_s, [&] { ops::run_chain_program(few, tensors, 1); });
     shorten(out.long_s, [&] { ops::run_chain_program(many, tensors, 1); });
   } while (timer.seconds() < seconds);
@@ -100,8 +104,8 @@ void add_function_costs(Machine& machine, const std::vector<ProbeLine>& lines) {
   for (const ProbeLine& line : lines) {
     if (line.unit != "FLOP") continue;
     machine.numbers[line.name] = {
-        .value = std::round(line.rate.min),
-        .source = "ridge probe, one more call in a chain in the L1, at one core's vector peak",
+        .value = std::floor(line.rate.min),
+        .source = "ridge probe, one call in a chain in the L1, at one core's vector peak",
         .read_on = today_utc(),
         .origin = Origin::measured,
         .note = fmt::format("smallest of {} runs, {:.3g} to {:.3g}", line.rate.runs, line.rate.min, line.rate.max)};

@@ -11,15 +11,17 @@
 
 namespace ridge {
 
-// Shortest times of three loops that one thread runs in turn, in seconds.
+// Shortest times of four loops that one thread runs in turn, in seconds.
 struct FunctionTimings {
-  double peak_s = 0;   // multiply-adds in registers: `peak_flops`
-  double short_s = 0;  // a chain with few calls per element
-  double long_s = 0;   // the same chain with `more_calls` calls more, over all elements
-  double peak_flops = 0, more_calls = 0;
+  double peak_s = 0;    // multiply-adds in registers: `peak_flops`
+  double single_s = 0;  // a chain with one call per element: `elements`
+  double short_s = 0;   // a chain with few calls per element
+  double long_s = 0;    // the same chain with `more_calls` calls more, over all elements
+  double peak_flops = 0, elements = 0, more_calls = 0;
 };
 
-// Returns the FLOPs at the peak that one more call takes; at least 1, because a call counts as 1 FLOP.
+// Returns the FLOPs at the peak that one more call takes, or a single call with its load and store if that is less; at
+// least 1, because a call counts as 1 FLOP. Repeated calls wait for each other, single ones overlap.
 double cost_of_call(const FunctionTimings& timings);
 
 // Times a function on the calling thread for `seconds`, or for one turn if that takes longer. The data stays in the L1.
