@@ -21,6 +21,9 @@ add_test(NAME answers_none COMMAND ${answers} ${CMAKE_SOURCE_DIR}/cmake)
 set_tests_properties(answers PROPERTIES LABELS fast)
 set_tests_properties(answers_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 
+# The bounds of forty programs follow the rates of their limiters. With --run, no run is faster than its bound.
+add_test(NAME bounds COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/bounds_test.py $<TARGET_FILE:ridge_cli>)
+
 # README.md and docs/ show what the program prints.
 add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py $<TARGET_FILE:ridge_cli>)
 set_tests_properties(readme PROPERTIES LABELS fast)

@@ -38,12 +38,14 @@ Result<SweptDimension> find_swept_dimension(const SweepRequest& request) {
   return usage_error("expected --stripes along a dimension with several values, found none", "-d N=1024..4096:64");
 }
 
-// Predicts one size with the planner, which chooses the tiles.
-Result<Stripe> predict_with_plan(const Program& program, const Explanation& explained, Stripe out) {
+// Predicts one size with the planner, which chooses the tiles. All predictions set the remark on their model.
+Result<Stripe> predict_with_plan(const Program& program, const Explanation& explained, Stripe out,
+                                 std::string& remark) {
   RIDGE_TRY(planned, predict_program(program, explained, {.count_bytes = false}));
   const GroupPrediction& op = planned.kernels.front();
   out.kernel = op.plan.kernel;
   out.predicted_s = planned.predicted_s;
+  remark = planned.remark;
   out.waves = op.plan.waves.value_or(1);
   if (!op.properties) return out;
   out.tiles = op.properties->work_items;
@@ -54,7 +56,7 @@ Result<Stripe> predict_with_plan(const Program& program, const Explanation& expl
 
 // Predicts one size with the library's model: its fastest kernel, or its fastest one of the given tile.
 Result<Stripe> predict_with_library(const ResolvedRequest& resolved, const Request& request, const std::string& tile,
-                                    Stripe out) {
+                                    Stripe out, std::string& remark) {
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
   const std::string counted_tile = tile.empty() ? "256x128" : tile;  // Without a tile, only the product's extents count
   RIDGE_TRY(tiling, ridge::count_tile_waves(resolved.program, resolved.machine, request.dims, counted_tile));
@@ -62,6 +64,7 @@ Result<Stripe> predict_with_library(const ResolvedRequest& resolved, const Reque
   const DType dtype =
       resolved.program.tensors[std::get<Contraction>(resolved.program.statements.front().op).left].dtype;
   RIDGE_TRY(library, find_library_model(resolved.machine, dtype));
+  if (!library.is_calibrated) remark = uncalibrated_remark(resolved.machine);
   std::optional<ops::LibraryTile> given;
   if (!tile.empty()) given = {as_double(t.tile_m), as_double(t.tile_n)};
   const double depth = out.flops / 2 / as_double(t.batch * t.m * t.n);
@@ -77,7 +80,8 @@ Result<Stripe> predict_with_library(const ResolvedRequest& resolved, const Reque
   return out;
 }
 
-Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& request, const StripesRequest& options) {
+Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& request, const StripesRequest& options,
+                              std::string& remark) {
   const bool is_cpu = resolved.machine.name == "cpu";
   if (is_cpu && !options.tile.empty())
     return usage_error(
@@ -87,8 +91,8 @@ Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& re
   Stripe out;
   out.flops = static_cast<double>(explained.ops.front().flops.value_or(0));
   const bool is_planned = is_cpu || (options.tile.empty() && device_numbers(resolved.machine));
-  return is_planned ? predict_with_plan(resolved.program, explained, std::move(out))
-                    : predict_with_library(resolved, request, options.tile, std::move(out));
+  return is_planned ? predict_with_plan(resolved.program, explained, std::move(out), remark)
+                    : predict_with_library(resolved, request, options.tile, std::move(out), remark);
 }
 
 }  // namespace
@@ -112,7 +116,7 @@ Result<Stripes> predict_stripes(const SweepRequest& request, const StripesReques
   std::sort(sizes.begin(), sizes.end());
   for (const std::int64_t size : sizes) {
     swept.request.dims[swept.range->dim] = size;
-    RIDGE_TRY(row, predict_stripe(resolved, swept.request, options));
+    RIDGE_TRY(row, predict_stripe(resolved, swept.request, options, out.remark));
     row.size = size;
     if (options.measure) {
       RIDGE_TRY(measured, api::run(swept.request, {}));

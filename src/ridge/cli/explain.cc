@@ -240,7 +240,8 @@ void add_plan_options(CLI::App& verb, ExplainArgs& args) {
   verb.add_flag("--plan", args.request_args.plan,
                 "Plan kernels for --on h100, h200, cuda or cpu: fusion, tiles, times and rejected alternatives");
   add_no_fuse_option(verb, args.request_args);
-  verb.add_option("--library", args.request_args.library, "Kernels for --plan: ridge (default) or cublaslt")
+  verb.add_option("--library", args.request_args.library,
+                  "Kernels for --plan: ridge (default), or cublaslt on any GPU of NVIDIA's")
       ->check(one_of({"ridge", "cublaslt"}));
   verb.add_flag("--why", args.request_args.explain_overhead,
                 "With --plan: attribute each kernel's time above its bound to causes");

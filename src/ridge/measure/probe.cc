@@ -11,9 +11,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "ridge/base/file.h"
 #include "ridge/machine/system.h"
+#include "ridge/measure/function_timing.h"
+#include "ridge/measure/work_log.h"
 #include "ridge/pool/peak.h"
 #include "ridge/run/memory.h"
 
@@ -21,6 +24,7 @@ namespace ridge {
 namespace {
 
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+constexpr double function_time_fraction = 0.05;  // time of a function over that of another quantity
 
 // Anonymous memory on 2 MiB pages where the system grants them, so that TLB misses do not lower the measured bandwidth.
 class ProbeBuffer {
@@ -56,7 +60,29 @@ BufferPart part_of_worker(std::size_t bytes, int cores, int worker) {
 struct ProbedQuantity {
   std::string name, unit;
   int cores;
-  std::function<double(int worker)> do_work;  // does about a millisecond of work or more and returns the amount of work
+  std::function<double(int worker)> do_work;  // does about 0.1 ms of work and returns the amount of work
+};
+
+// Cuts every worker's part of a buffer into pieces and returns them in turn, so that a step is short and no piece is
+// still in a cache when its turn comes again.
+class BufferPieces {
+ public:
+  BufferPieces(std::size_t bytes, int cores) : bytes_(bytes), cores_(cores), turns_(static_cast<std::size_t>(cores)) {}
+  BufferPart next(int worker) {
+    const BufferPart part = part_of_worker(bytes_, cores_, worker);
+    const std::size_t each = std::max<std::size_t>(part.bytes / max_pieces / 1024, 1) * 1024;
+    const std::size_t turn = turns_[worker].value++ % std::max<std::size_t>(part.bytes / each, 1);
+    return {part.begin + turn * each, each};
+  }
+
+ private:
+  static constexpr std::size_t max_pieces = 64;
+  struct alignas(64) Turn {  // a cache line of its own
+    std::size_t value = 0;
+  };
+  std::size_t bytes_;
+  int cores_;
+  std::vector<Turn> turns_;
 };
 
 struct ProbeRun {
@@ -64,26 +90,30 @@ struct ProbeRun {
   double cpu_share;  // fraction of the cores' time that the system gave to the probe, at most 1
 };
 
-// Every thread repeats its step until the time is over. The total work is divided by the total wall time, so that a
-// thread that starts late or is interrupted lowers the rate as it would for a program.
+// Every thread repeats its step until the time is over. The rate is that of the best window, because no program may
+// exceed a roof.
 ProbeRun run_quantity(const ProbedQuantity& quantity, double seconds) {
-  std::atomic<double> work{0}, cpu_seconds{0};
+  constexpr double window_fraction = 0.002;
+  std::vector<WorkLog> logs(static_cast<std::size_t>(quantity.cores));
+  std::atomic<double> cpu_seconds{0};
   const Timer timer;
   pool::run_concurrently(quantity.cores, [&](int worker) {
     const double start = thread_cpu_seconds();
-    double worker_work = 0;
+    WorkLog log(timer.seconds());
+    double now = 0;
     do {
-      worker_work += quantity.do_work(worker);
-    } while (timer.seconds() < seconds);
-    work += worker_work;
+      const double work = quantity.do_work(worker);
+      now = timer.seconds();
+      log.add(now, work);
+    } while (now < seconds);
+    logs[static_cast<std::size_t>(worker)] = std::move(log);
     cpu_seconds += thread_cpu_seconds() - start;
   });
-  const double wall = timer.seconds();
-  return {work / wall, cpu_seconds / (wall * quantity.cores)};
+  return {find_largest_rate(logs, window_fraction * seconds), cpu_seconds / (timer.seconds() * quantity.cores)};
 }
 
 std::function<double(int)> make_arithmetic_work(void (*loop)(std::int64_t), std::int64_t flop) {
-  constexpr std::int64_t rounds = 100'000;  // 24 instructions each: about a millisecond
+  constexpr std::int64_t rounds = 10'000;  // 24 instructions each: about 0.1 ms
   return [=](int) {
     loop(rounds);
     return static_cast<double>(rounds * flop);
@@ -106,7 +136,7 @@ void add_cache_quantities(std::vector<ProbedQuantity>& list, const pool::PeakLoo
     const BufferPart mine = part_of_worker(buffer.bytes(), cores, 0);
     const std::size_t bytes = std::min(resident_bytes_per_core(caches, level, cores), mine.bytes);
     if (bytes == 0) continue;
-    const std::size_t times = (std::size_t{64} << 20) / bytes + 1;  // about a millisecond
+    const std::size_t times = (std::size_t{8} << 20) / bytes + 1;  // about 0.1 ms
     list.push_back({cache_name(caches[level]), "B/s", cores, [&loops, &buffer, cores, bytes, times](int worker) {
                       const std::byte* const from = buffer.data() + part_of_worker(buffer.bytes(), cores, worker).begin;
                       for (std::size_t i = 0; i < times; ++i) loops.read(from, bytes);
@@ -123,14 +153,16 @@ std::vector<ProbedQuantity> list_quantities(const pool::PeakLoops& loops, const 
     list.push_back({"f32", "FLOP/s", cores, make_arithmetic_work(loops.f32, loops.f32_flop_per_round)});
     if (loops.bf16 != nullptr)
       list.push_back({"bf16", "FLOP/s", cores, make_arithmetic_work(loops.bf16, loops.bf16_flop_per_round)});
-    list.push_back({"read", "B/s", cores, [&loops, &buffer, cores](int worker) {
-                      const BufferPart mine = part_of_worker(buffer.bytes(), cores, worker);
+    const auto read_pieces = std::make_shared<BufferPieces>(buffer.bytes(), cores);
+    list.push_back({"read", "B/s", cores, [&loops, &buffer, read_pieces](int worker) {
+                      const BufferPart mine = read_pieces->next(worker);
                       loops.read(buffer.data() + mine.begin, mine.bytes);
                       return static_cast<double>(mine.bytes);
                     }});
-    list.push_back({"copy", "B/s", cores, [&loops, &buffer, cores](int worker) {
+    const auto copy_pieces = std::make_shared<BufferPieces>(buffer.bytes() / 2, cores);
+    list.push_back({"copy", "B/s", cores, [&loops, &buffer, copy_pieces](int worker) {
                       const std::size_t half = buffer.bytes() / 2;
-                      const BufferPart mine = part_of_worker(half, cores, worker);
+                      const BufferPart mine = copy_pieces->next(worker);
                       loops.copy(buffer.data() + half + mine.begin, buffer.data() + mine.begin, mine.bytes);
                       return 2 * static_cast<double>(mine.bytes);  // read and written
                     }});
@@ -148,31 +180,37 @@ std::string busy_note(double share) {
                      100 * share);
 }
 
-// Runs all quantities in rounds, so that a disturbance of some seconds affects one run of each quantity and not all
-// runs of one. A short run before the first round raises clocks and wakes threads.
-Result<std::vector<ProbeLine>> measure_quantities(const std::vector<ProbedQuantity>& list,
+Error stopped_error() { return absent_error("the probe was stopped; nothing was written"); }
+
+// Measures all quantities, and functions, in rounds, so that a disturbance of some seconds affects one run of each
+// quantity and not all runs of one. A short run before the first round raises clocks and wakes threads.
+Result<std::vector<ProbeLine>> measure_quantities(const std::vector<ProbedQuantity>& list, const pool::PeakLoops& loops,
                                                   const ProbeOptions& options) {
-  std::vector<std::vector<double>> rates(list.size()), shares(list.size());
-  ProbeProgress progress{.done = 0, .total = options.runs * static_cast<int>(list.size()), .quantity = {}};
+  std::vector<std::vector<double>> rates(list.size()), shares(list.size()), costs;
+  ProbeProgress progress{.done = 0, .total = options.runs * static_cast<int>(list.size() + 1), .quantity = {}};
+  const auto stops_at = [&](std::string_view what) {
+    progress.quantity = what;
+    return options.progress && !options.progress(progress);
+  };
   for (int run = 0; run < options.runs; ++run) {
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const std::string what = fmt::format("{}, {}", list[i].name, describe_cores(list[i].cores));
-      progress.quantity = what;
-      if (options.progress && !options.progress(progress))
-        return absent_error("the probe was stopped; nothing was written");
+      if (stops_at(fmt::format("{}, {}", list[i].name, describe_cores(list[i].cores)))) return stopped_error();
       if (run == 0) run_quantity(list[i], 0.1 * options.seconds);
       const ProbeRun found = run_quantity(list[i], options.seconds);
       rates[i].push_back(found.rate);
       shares[i].push_back(found.cpu_share);
       ++progress.done;
     }
+    if (stops_at("functions, one core")) return stopped_error();
+    costs.push_back(measure_function_costs(function_time_fraction * options.seconds, loops));
+    ++progress.done;
   }
-  progress.quantity = {};
-  if (options.progress) options.progress(progress);
+  stops_at({});
   std::vector<ProbeLine> lines;
   for (std::size_t i = 0; i < list.size(); ++i)
     lines.push_back({list[i].name, list[i].unit, list[i].cores, compute_statistics(rates[i]),
                      busy_note(compute_statistics(shares[i]).median)});
+  for (ProbeLine& line : make_cost_lines(costs)) lines.push_back(std::move(line));
   return lines;
 }
 
@@ -185,13 +223,22 @@ const ProbeLine* find_line(const std::vector<ProbeLine>& lines, std::string_view
 // Keeps four digits, because the spread of the runs is larger than the fifth.
 double round_to_four_digits(double rate) { return std::strtod(fmt::format("{:.4g}", rate).c_str(), nullptr); }
 
+// Returns the largest of the runs: no program may exceed a roof.
+SourcedValue to_roof(const ProbeLine& line, std::string source) {
+  SourcedValue roof = to_machine_number(line, std::move(source));
+  roof.value = round_to_four_digits(line.rate.max);
+  roof.note = fmt::format("largest of {} runs, {:.4g} to {:.4g}", line.rate.runs, line.rate.min, line.rate.max);
+  if (!line.note.empty()) roof.note += "; " + line.note;
+  return roof;
+}
+
 Peak make_peak(const std::vector<ProbeLine>& lines, ComputeUnit unit, DType dtype, int all, const std::string& source) {
   // Without an instruction for a narrow dtype, its values are widened and multiplied as f32.
   const std::string_view measured_as = find_line(lines, dtype_name(dtype), 1) != nullptr ? dtype_name(dtype) : "f32";
   const std::string full_source =
       measured_as == dtype_name(dtype) ? source : fmt::format("{}; {} is widened to f32", source, dtype_name(dtype));
-  return {unit, dtype, to_machine_number(*find_line(lines, measured_as, all), full_source),
-          to_machine_number(*find_line(lines, measured_as, 1), full_source)};
+  return {unit, dtype, to_roof(*find_line(lines, measured_as, all), full_source),
+          to_roof(*find_line(lines, measured_as, 1), full_source)};
 }
 
 // No loop measures int8, so its rate is derived. AVX512_VNNI multiplies four int8 values where f32 has one; without it,
@@ -216,9 +263,9 @@ Peak make_int8_peak(const std::vector<ProbeLine>& lines, int all, const std::str
 
 SourcedValue make_bandwidth(const std::vector<ProbeLine>& lines, int cores) {
   const ProbeLine &read = *find_line(lines, "read", cores), &copy = *find_line(lines, "copy", cores);
-  return read.rate.median >= copy.rate.median
-             ? to_machine_number(read, "ridge probe, reading")
-             : to_machine_number(copy, "ridge probe, copying with non-temporal stores, read and written");
+  return read.rate.max >= copy.rate.max
+             ? to_roof(read, "ridge probe, reading")
+             : to_roof(copy, "ridge probe, copying with non-temporal stores, read and written");
 }
 
 // Replaces the single guessed cache level by the measured levels.
@@ -229,8 +276,8 @@ void add_cache_levels(Machine& machine, const std::vector<ProbeLine>& lines, con
     if (!one || !all) continue;
     std::erase_if(machine.memory, [](const MemoryLevel& level) { return level.name == "cache"; });
     MemoryLevel level{.name = fmt::format("l{}", cache.level), .bandwidth = {}, .capacity = {}};
-    level.bandwidth = to_machine_number(*all, "ridge probe, reading");
-    level.one_core_bandwidth = to_machine_number(*one, "ridge probe, reading");
+    level.bandwidth = to_roof(*all, "ridge probe, reading");
+    level.one_core_bandwidth = to_roof(*one, "ridge probe, reading");
     level.capacity = {.value = cache.bytes * std::ceil(static_cast<double>(properties.cores) / cache.threads_per_cache),
                       .source = "the operating system",
                       .read_on = today_utc(),
@@ -259,6 +306,7 @@ Machine make_cpu_machine(const std::vector<ProbeLine>& lines, const SystemProper
   for (MemoryLevel& level : machine.memory)
     if (level.capacity) mark_measured(*level.capacity);
   for (auto& [key, number] : machine.numbers) mark_measured(number);
+  add_function_costs(machine, lines);
   return machine;
 }
 
@@ -320,7 +368,7 @@ Result<ProbeReport> probe_cpu(const ProbeOptions& options) {
     const BufferPart mine = part_of_worker(buffer.bytes(), properties.cores, worker);
     std::memset(buffer.data() + mine.begin, worker + 1, mine.bytes);
   });
-  RIDGE_TRY(lines, measure_quantities(list_quantities(loops, buffer, properties), options));
+  RIDGE_TRY(lines, measure_quantities(list_quantities(loops, buffer, properties), loops, options));
   report.lines = lines;
   report.machine = make_cpu_machine(report.lines, properties, loops.isa);
   if (!options.write) return report;

@@ -1,6 +1,7 @@
 // Measures the roofs of this CPU, so that predictions rest on measured rates and not on data sheets: FLOP/s in f32 and
 // bf16 from registers alone, and B/s from memory and from each cache that the system reports, each for one core and for
-// all cores. For a cache, every core reads half of its share of it.
+// all cores. For a cache, every core reads half of its share of it. It also measures what a call of each function takes
+// (measure/function_timing.h).
 //
 // `bandwidth` is the larger of the read and the copy rate (non-temporal stores), both in bytes that cross the memory
 // bus, because no program may exceed a roof and a pointwise kernel with non-temporal stores reaches the copy rate. One
@@ -36,15 +37,15 @@ struct ProbeOptions {
 };
 
 struct ProbeLine {
-  std::string name;  // "f32", "bf16", "read", "copy", "l1 read"
-  std::string unit;  // "FLOP/s", "B/s", "s"
+  std::string name;  // "f32", "bf16", "read", "copy", "l1 read", "cost_exp"
+  std::string unit;  // "FLOP/s", "B/s", "s", "FLOP"
   int cores = 1;     // on a device: number of multiprocessors
   Statistics rate;
   std::string note;  // reason for doubt ("the system gave the probe 62 % of the time: …"); may be empty
 };
 
 struct ProbeReport {
-  Machine machine;  // origin `measured`, values are medians
+  Machine machine;  // origin `measured`; rates are the largest of a CPU's runs, the medians of a device's
   std::vector<ProbeLine> lines;
   std::string path;  // path of the machine file; empty if none was written
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ridge/base/product_size.h"
+#include "ridge/ops/fitted.h"
 #include "ridge/plan/library_model.h"
 
 namespace ridge {
@@ -90,6 +91,14 @@ std::optional<FormulaEstimate> estimate_with_formula(const Machine& machine, con
     numbers.push_back(machine.numbers.at(std::string(x.key)).value);
   return FormulaEstimate{formula.estimate_seconds(sizes, make_library_device(machine, rates), numbers),
                          formula_spread(machine, formula)};
+}
+
+FormulaEstimate estimate_uncalibrated(const Machine& machine, const ops::LibraryFormula& formula,
+                                      const std::vector<double>& sizes, const ops::DatasheetRates& rates) {
+  std::vector<double> numbers;
+  for (const ops::LibraryParameter& x : formula.numbers) numbers.push_back(x.initial_value);
+  return {formula.estimate_seconds(sizes, make_library_device(machine, rates), numbers),
+          ops::find_spread("library_elsewhere")};
 }
 
 }  // namespace ridge

@@ -40,4 +40,8 @@ std::optional<FormulaEstimate> estimate_with_formula(const Machine& machine, con
                                                      const std::vector<double>& sizes,
                                                      const ops::DatasheetRates& rates = {});
 
+// Returns the estimate with the formula's initial parameters, which are typical of GPUs; its interval is wide.
+FormulaEstimate estimate_uncalibrated(const Machine& machine, const ops::LibraryFormula& formula,
+                                      const std::vector<double>& sizes, const ops::DatasheetRates& rates);
+
 }  // namespace ridge

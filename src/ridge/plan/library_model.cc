@@ -53,6 +53,17 @@ Result<ops::DatasheetRates> find_datasheet_rates(const Machine& machine, DType d
   return ops::DatasheetRates{peak->rate.value, machine.memory.front().bandwidth->value, cores->second.value};
 }
 
+std::string uncalibrated_remark(const Machine& machine) {
+  return fmt::format(
+      "the library is not calibrated on {}: its parameters are an H200's, scaled by the peaks, so the "
+      "interval is wider",
+      machine.name);
+}
+
+bool has_library(const Machine& machine) {
+  return machine.title.starts_with("NVIDIA") || is_fitted(machine, ops::product_formula());
+}
+
 Result<LibraryModel> find_library_model(const Machine& machine, DType dtype) {
   RIDGE_TRY(rates, find_datasheet_rates(machine, dtype));
   if (is_fitted(machine, ops::product_formula()))

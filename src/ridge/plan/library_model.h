@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ridge/base/result.h"
@@ -23,6 +24,10 @@ struct LibraryModel {
 };
 // Returns the datasheet rates. Errors: the machine file lacks a peak of this dtype, the memory bandwidth or the cores.
 Result<ops::DatasheetRates> find_datasheet_rates(const Machine& machine, DType dtype);
+// Returns a sentence for a machine whose library is not calibrated.
+std::string uncalibrated_remark(const Machine& machine);
+// True if the vendor's library for which the model was made runs on the machine.
+bool has_library(const Machine& machine);
 // Errors: those of `find_datasheet_rates`.
 Result<LibraryModel> find_library_model(const Machine& machine, DType dtype);
 

@@ -45,7 +45,7 @@ StreamMode stream_mode(const Program& program, const Statement& statement, const
 std::vector<StreamingPass> split_into_passes(const Program& program, const Bindings& sizes = {});
 
 struct MappingOptions {
-  std::int64_t tile = 0;                   // rows per tile; 0 selects the largest power of two whose tiles fit in a PMU
+  std::int64_t tile = 0;                   // rows per tile; 0 selects a power of two: see `map_pass_to_pipe`
   std::string inner = "";                  // "N=64" adds a nested pipe in tiles of 64 along N
   std::vector<std::string> par = {};       // "c=4" gives the stage that computes c 4 PCUs (row_par)
   std::vector<std::string> buffer = {};    // "c=3" gives its output buffer 3 tiles
@@ -96,6 +96,8 @@ struct PassContext {
   std::vector<double> flops;  // operations of each statement
 };
 
+// Takes the given tile. Otherwise it takes the largest power of two whose tiles fit in a PMU, or, if weights are read
+// again for every tile, the fastest of that and the larger ones that fit on the chip.
 Result<MappedPass> map_pass_to_pipe(const PassContext& context, const StreamingPass& pass);
 
 }  // namespace ridge

@@ -60,6 +60,22 @@ TEST(MetapipeMapping, ReadsWeightsForEveryTileIfTheyDoNotFit) {
       static_cast<double>(m.passes[0].weight_bytes) * static_cast<double>(m.passes[0].tiles) + 2.0 * 2 * 256 * 4096);
 }
 
+TEST(MetapipeMapping, TakesLargerTilesIfWeightsAreReadAgain) {
+  // A row of the scores takes 256 KiB, so that a PMU has 2 rows; the 940 MB of weights do not fit into 545 MB.
+  const char* const attention =
+      "x: bf16[S, D]   wq: bf16[D, H, E]   k: bf16[H, T, E]   v: bf16[H, T, E]   up: bf16[D, F]\n"
+      "q[S, H, E] = x * wq\ns[S, H, T] = q * k\np[S, H, T] = softmax(s over T)\no[S, H, E] = p * v\n"
+      "u: bf16[S, F] = x * up\nz: bf16[S, H, E] = o + q";
+  const Bindings sizes{{"S", 2048}, {"T", 2048}, {"H", 64}, {"E", 128}, {"D", 8192}, {"F", 49152}};
+  const MappedProgram best = *map_example(attention, sizes), small = *map_example(attention, sizes, {.tile = 2});
+  const MappedPass& pass = best.passes.back();
+  EXPECT_FALSE(pass.weights_resident);
+  EXPECT_TRUE(pass.placement.fits);
+  EXPECT_EQ(pass.tile, 256);
+  const auto fused_seconds = [](const MappedProgram& m) { return m.launch_modes[0].cost_of(CallMode::fused).seconds; };
+  EXPECT_LT(90 * fused_seconds(best), fused_seconds(small));
+}
+
 TEST(MetapipeMapping, StreamsAlongTheLongestOfEqualDimensions) {
   const std::string layer =
       "x: bf16[B, S, D]   w: bf16[D, F]   v: bf16[F, D]\nu[B, S, F] = x * w\ny: bf16[B, S, D] = u * v";

@@ -401,10 +401,25 @@ class PassMapper {
   MappedPass out_;
 };
 
+// Returns the seconds of one layer's pass.
+double pass_seconds(const MappedPass& pass) {
+  return pass.load_seconds + static_cast<double>(pass.run.cycles) * nanosecond;
+}
+
 }  // namespace
 
 Result<MappedPass> map_pass_to_pipe(const PassContext& context, const StreamingPass& pass) {
-  return PassMapper(context, pass).map_pass();
+  RIDGE_TRY(best, PassMapper(context, pass).map_pass());
+  const bool reads_weights_again = best.tiles > 1 && !best.weights_resident && best.weight_bytes > 0;
+  if (context.tile > 0 || !reads_weights_again || !best.placement.fits) return best;
+  // Tiles that need several memory units are worth it if they save readings of the weights.
+  PassContext larger = context;
+  for (larger.tile = 2 * best.tile; larger.tile < 2 * best.extent; larger.tile *= 2) {
+    RIDGE_TRY(mapped, PassMapper(larger, pass).map_pass());
+    if (!mapped.placement.fits) break;
+    if (pass_seconds(mapped) < pass_seconds(best)) best = std::move(mapped);
+  }
+  return best;
 }
 
 }  // namespace ridge

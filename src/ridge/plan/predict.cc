@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "ridge/base/cores.h"
+#include "ridge/machine/function_costs.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fused/model.h"
@@ -77,13 +79,22 @@ std::int64_t step_buffer_bytes(const Plan& plan, const PlanStep& step) {
   return bytes;
 }
 
-// Adds a step as a library kernel, timed by a formula fitted on this machine. Returns false if there is no formula.
-Result<bool> add_fitted_library_kernel(GroupPrediction& op, const PlanContext& x, const PlanStep& step) {
+// Adds a step as a library kernel, timed by a formula. Returns false if there is none for it. Without calibration, a
+// formula for memory-bound kernels serves machines that Ridge's own kernels do not run on.
+Result<bool> add_formula_kernel(GroupPrediction& op, const PlanContext& x, const PlanStep& step, std::string& remark) {
   const std::int64_t bytes = step_buffer_bytes(x.plan, step);
   const auto kernel = find_library_kernel(step, bytes);
   if (!kernel) return false;
   RIDGE_TRY(rates, find_datasheet_rates(x.explanation.machine, kernel->dtype));
-  const auto known = estimate_with_formula(x.explanation.machine, *kernel->formula, kernel->sizes, rates);
+  const Machine& machine = x.explanation.machine;
+  auto known = estimate_with_formula(machine, *kernel->formula, kernel->sizes, rates);
+  if (!known && kernel->formula == &ops::streamed_formula() && !device_numbers(machine)) {
+    known = estimate_uncalibrated(machine, *kernel->formula, kernel->sizes, rates);
+    if (remark.empty())
+      remark = fmt::format(
+          "memory-bound kernels are not calibrated on {}: their rates are typical ones, so the interval is wider",
+          machine.name);
+  }
   if (!known) return false;
   add_time(op, known->seconds, known->spread);
   op.traffic_bytes += bytes;
@@ -95,7 +106,7 @@ Result<bool> add_fitted_library_kernel(GroupPrediction& op, const PlanContext& x
 // Adds a library kernel. Its tile is unknown, so the bytes are the minimum. Returns false if there is no such kernel.
 Result<bool> add_library_kernel(GroupPrediction& op, const PlanContext& x, const PlanStep& step, std::string& remark) {
   const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
-  if (product == nullptr) return add_fitted_library_kernel(op, x, step);
+  if (product == nullptr) return add_formula_kernel(op, x, step, remark);
   const Machine& machine = x.explanation.machine;
   RIDGE_TRY(library, find_library_model(machine, product->a.dtype));
   add_time(op, estimate_library_seconds(to_library_product(*product), library.machine, library.numbers),
@@ -104,17 +115,13 @@ Result<bool> add_library_kernel(GroupPrediction& op, const PlanContext& x, const
   op.traffic_bytes += bytes;
   op.memory_bytes += bytes;
   op.plan = {.kernel = "cublaslt"};
-  if (!library.is_calibrated)
-    remark = fmt::format(
-        "the library is not calibrated on {}: its parameters are an H200's, scaled by the peaks, so the "
-        "interval is wider",
-        machine.name);
+  if (!library.is_calibrated) remark = uncalibrated_remark(machine);
   return true;
 }
 
 Status add_device_kernels(PlannedProgram& out, const PlanContext& x, const PlanRequest& request) {
-  RIDGE_TRY(device, device_numbers(x.explanation.machine));
-  out.remark = uncertainty_remark(x.explanation.machine, device);
+  const auto device = device_numbers(x.explanation.machine);
+  if (device) out.remark = uncertainty_remark(x.explanation.machine, *device);
   std::vector<double> main_kernel_s(out.kernels.size());  // time of each operation's main kernel, which has candidates
   for (const PlanStep& step : x.plan.steps) {
     GroupPrediction& op = out.kernels[step.group];
@@ -123,7 +130,12 @@ Status add_device_kernels(PlannedProgram& out, const PlanContext& x, const PlanR
       RIDGE_TRY(added, add_library_kernel(op, x, step, out.remark));
       if (added) continue;
     }
-    auto kernel = std::visit([&](const auto& problem) { return forecast(problem, device); }, step.kernel);
+    if (!device)
+      return input_error(
+          fmt::format("cannot plan '{}': the library has no kernel for it, and Ridge's kernels need a "
+                      "Hopper GPU",
+                      statement_text(x, step.group)));
+    auto kernel = std::visit([&](const auto& problem) { return forecast(problem, *device); }, step.kernel);
     if (!kernel)
       return input_error(fmt::format("cannot plan '{}': {}", statement_text(x, step.group), kernel.error().message));
     if (kernel->is_main_kernel) op.operands = operand_names(x.program, step);
@@ -175,6 +187,23 @@ void apply_calibration(GroupPrediction& op, const Machine& machine) {
   add_time(op, known->seconds, known->spread);
 }
 
+// Returns what a function takes on this CPU, in FLOPs at its vector peak: two for each instruction, or its cost.
+double function_flops(const Machine& machine, Function function) {
+  const FunctionInfo& info = function_info(function);
+  return info.has_cost ? function_cost(machine, function).value : info.cpu_flops;
+}
+
+ops::CpuForecast forecast_on_cpu(const PlanStep& step, const Machine& machine) {
+  return std::visit(
+      [&]<class Problem>(const Problem& problem) {
+        if constexpr (std::is_same_v<Problem, ops::ChainProgram>)
+          return cpu_forecast(problem, [&](Function function) { return function_flops(machine, function); });
+        else
+          return cpu_forecast(problem, usable_cores());
+      },
+      step.kernel);
+}
+
 Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x, const Explanation& group_predictions) {
   for (std::size_t i = 0; i < out.kernels.size(); ++i) {
     const Prediction& p = group_predictions.ops[i];
@@ -190,8 +219,7 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x, const Explanat
   for (const PlanStep& step : x.plan.steps) {
     GroupPrediction& op = out.kernels[step.group];
     if (!step.copy_description.empty()) op.copies.push_back(step.copy_description);
-    const ops::CpuForecast kernel =
-        std::visit([](const auto& problem) { return cpu_forecast(problem, usable_cores()); }, step.kernel);
+    const ops::CpuForecast kernel = forecast_on_cpu(step, x.explanation.machine);
     if (kernel.properties) op.properties = kernel.properties;
     add_cpu_kernel(op, kernel, x.plan, step);
     op.predicted_s.expected = std::max(op.predicted_s.expected, compute_seconds(kernel, x.explanation.machine));
@@ -255,20 +283,34 @@ void add_overheads(PlannedProgram& out, const PlanContext& x, const Explanation&
 
 }  // namespace
 
+// Returns an error unless the machine runs Ridge's kernels, or the library whose kernels are requested.
+static Status check_machine(const Machine& machine, KernelLibrary library) {
+  if (library == KernelLibrary::ridge) {
+    const auto device = device_numbers(machine);
+    if (machine.name == "cpu" || device) return Done{};
+    if (machine.kernels == "sm90" || !has_library(machine)) return device.error();
+    return usage_error(device.error().message,
+                       fmt::format("ridge explain PROGRAM --on {} --plan --library cublaslt", machine.name));
+  }
+  if (machine.name == "cpu") return usage_error("expected --library cublaslt with --on h200, found --on cpu");
+  if (machine.kernels == "sm90" || has_library(machine)) return Done{};
+  return usage_error(fmt::format("expected --library cublaslt with a GPU of NVIDIA's, found --on {}", machine.name),
+                     "ridge explain PROGRAM --on a100_80 --plan --library cublaslt");
+}
+
 Result<PlannedProgram> predict_program(const Program& program, const Explanation& explanation,
                                        const PlanRequest& request) {
   const Machine& machine = explanation.machine;
   const bool is_cpu = machine.name == "cpu";
-  if (!is_cpu) RIDGE_TRY_STATUS(device_numbers(machine));
-  if (is_cpu && request.library != KernelLibrary::ridge)
-    return usage_error("expected --library cublaslt with --on h200, found --on cpu");
+  RIDGE_TRY_STATUS(check_machine(machine, request.library));
   const FuseOptions fuse_options{
       .target = is_cpu ? Target::cpu : Target::cuda,
       .fuse = request.fuse,
       .fuse_epilogues = request.library == KernelLibrary::ridge,
       .library_attention = is_fitted(machine, ops::prefill_formula()) || is_fitted(machine, ops::decode_formula())};
-  RIDGE_TRY(lowered, is_cpu ? make_plan(program, explanation.dims, fuse_options)
-                            : plan_fastest_fusion(program, explanation.dims, fuse_options, *device_numbers(machine)));
+  const auto device = device_numbers(machine);
+  RIDGE_TRY(lowered, device && !is_cpu ? plan_fastest_fusion(program, explanation.dims, fuse_options, *device)
+                                       : make_plan(program, explanation.dims, fuse_options));
   PlannedProgram out{lowered.fusion, std::vector<GroupPrediction>(lowered.fusion.groups.size()), {}, {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());
   std::vector<std::vector<int>> groups;

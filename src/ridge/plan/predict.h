@@ -64,7 +64,7 @@ struct PlannedProgram {
 };
 
 // Returns the prediction. `explanation` must belong to `program`. Errors: a machine that is neither a Hopper nor this
-// CPU, a dimension without a value, a dtype that no kernel takes.
+// CPU, nor, for kernels of cublaslt, a GPU of NVIDIA's; a dimension without a value, a dtype that no kernel takes.
 Result<PlannedProgram> predict_program(const Program& program, const Explanation& explanation,
                                        const PlanRequest& request = {});
 

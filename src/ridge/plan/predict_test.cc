@@ -122,6 +122,44 @@ TEST(Predict, EpilogueOperandsAddTraffic) {
             2u);
 }
 
+TEST(Predict, ChainsOnACpuTakeTheCostsOfItsMachineFile) {
+  const auto program = parse("x: f32[N]\ny: f32[N] = repeat(64, cos, x)");
+  Machine machine = *find_machine("cpu");
+  const auto predicted_at_cost = [&](double cost) {
+    machine.numbers["cost_cos"].value = cost;
+    return predict_program(*program, *explain(*program, machine, {{"N", 1 << 24}}))->predicted_s.expected;
+  };
+  EXPECT_NEAR(predicted_at_cost(1000) / predicted_at_cost(100), 10, 0.1);
+}
+
+// GPUs other than Hopper have plans with the vendor's library alone.
+TEST(Predict, PlansLibraryKernelsOnOtherGpus) {
+  const auto program = parse(product);
+  for (const auto& [name, remark] :
+       {std::pair{"a100_80", ""},
+        {"a100_40",
+         "the library is not calibrated on a100_40: its parameters are an H200's, scaled by the peaks, so the "
+         "interval is wider"}}) {
+    const auto planned =
+        predict_program(*program, *explain(*program, *find_machine(name), large), {KernelLibrary::cublaslt});
+    ASSERT_TRUE(planned.ok()) << planned.error().to_string();
+    EXPECT_EQ(planned->remark, remark);
+    EXPECT_EQ(planned->kernels.at(0).plan.kernel, "cublaslt");
+    EXPECT_GT(planned->predicted_s.expected, 2.0 * 8192 * 8192 * 8192 / 312e12);
+    EXPECT_LT(planned->predicted_s.low, planned->predicted_s.expected);
+  }
+  const std::string gelu = "x: bf16[B, D]   w: bf16[D, F]\nh[B, F] = x * w\ny: bf16[B, F] = gelu(h)";
+  EXPECT_EQ(plans(gelu, large, KernelLibrary::cublaslt, "a100_80")->at(1).plan.kernel, "library_streamed");
+  EXPECT_EQ(plans(product, large, KernelLibrary::cublaslt, "mi300x").error().to_string(),
+            "expected --library cublaslt with a GPU of NVIDIA's, found --on mi300x\n"
+            "  hint: ridge explain PROGRAM --on a100_80 --plan --library cublaslt\n");
+  EXPECT_EQ(plans(product, large, KernelLibrary::ridge, "a100_80").error().hint,
+            "ridge explain PROGRAM --on a100_80 --plan --library cublaslt");
+  const std::string sum = "x: f32[B, D]\ny: f32[B] = sum(x over D)";
+  EXPECT_EQ(plans(sum, {{"B", 8192}, {"D", 8192}}, KernelLibrary::cublaslt, "a100_80")->at(0).plan.kernel,
+            "library_streamed");
+}
+
 // Attention and streaming kernels, by the formulas whose parameters are in the machine's file.
 TEST(Predict, UsesFittedLibraryKernels) {
   const std::string text =

@@ -31,6 +31,7 @@ std::string render_probe_json(const ProbeReport& probe) {
     std::string unit = "flops_per_s";
     if (line.unit == "B/s") unit = "bytes_per_s";
     if (line.unit == "s") unit = "seconds";
+    if (line.unit == "FLOP") unit = "flops";
     Json row{{"name", line.name}, {"cores", line.cores}};
     row[unit] = {
         {"median", line.rate.median}, {"min", line.rate.min}, {"max", line.rate.max}, {"runs", line.rate.runs}};

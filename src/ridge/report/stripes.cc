@@ -31,22 +31,27 @@ void describe_edges(Stripes& stripes) {
 
 std::string render_text(const Stripes& stripes, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows{
-      {stripes.dim, "kernel", "tiles", "waves", "predicted", "rate", "measured", "rate", "change"}};
+      {stripes.dim, "kernel", "tiles", "waves", "predicted", "low .. high", "rate", "measured", "rate", "change"}};
   for (const Stripe& row : stripes.rows)
     rows.push_back({std::to_string(row.size), row.kernel, std::to_string(row.tiles), std::to_string(row.waves),
-                    format_with_prefix(row.predicted_s.expected, "s"), rate_text(row, row.predicted_s.expected),
+                    format_with_prefix(row.predicted_s.expected, "s"),
+                    fmt::format("{} .. {}", format_with_prefix(row.predicted_s.low, "s"),
+                                format_with_prefix(row.predicted_s.high, "s")),
+                    rate_text(row, row.predicted_s.expected),
                     row.measured_s ? format_with_prefix(*row.measured_s, "s") : "-", rate_text(row, row.measured_s),
                     row.edge});
   return fmt::format("{} on {}, {} cores\n", stripes.title, stripes.machine_title, stripes.cores) +
          text_table(rows,
-                    {.right = {true, false, true, true, true, true, true, true, false},
-                     .omit_first = {"tiles", "waves", "measured", "kernel"}},
-                    style);
+                    {.right = {true, false, true, true, true, true, true, true, true, false},
+                     .omit_first = {"tiles", "waves", "measured", "kernel", "low .. high"}},
+                    style) +
+         (stripes.remark.empty() ? "" : stripes.remark + "\n");
 }
 
 std::string render_json(const Stripes& stripes) {
   Json out{{"schema", "ridge.stripes/1"}, {"title", stripes.title}, {"machine", stripes.machine},
            {"dim", stripes.dim},          {"cores", stripes.cores}, {"sizes", Json::array()}};
+  out["remark"] = stripes.remark;
   for (const Stripe& row : stripes.rows) {
     Json each{{"size", row.size},   {"kernel", row.kernel}, {"tiles", row.tiles},
               {"waves", row.waves}, {"flops", row.flops},   {"edge", row.edge}};

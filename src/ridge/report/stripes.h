@@ -24,6 +24,7 @@ struct Stripes {
   std::string title, machine, machine_title, dim;
   std::int64_t cores = 0;
   std::vector<Stripe> rows = {};
+  std::string remark = {};  // reason why the intervals are wide; may be empty
 };
 
 // Sets `edge` of each row; the rows must be sorted by size.

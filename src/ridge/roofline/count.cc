@@ -187,6 +187,9 @@ class WorkCounter {
 
   void count_op(const Contraction& op, const ProgramMasks& masks, const StatementMasks& masked, Work& work) const;
   void count_op(const Expression& op, const ProgramMasks& masks, const StatementMasks& masked, Work& work) const;
+  std::vector<std::vector<std::string>> find_varying_dims(const Expression& op) const;
+  void count_calls(const Expression& op, const IndexSpaces& found, const StatementMasks& masked,
+                   const ProgramMasks& masks, Work& work) const;
   void count_routine(const Expression& op, const ProgramMasks& masks, const StatementMasks& masked, Work& work) const;
 
   const Program& program_;
@@ -254,6 +257,49 @@ void WorkCounter::count_routine(const Expression& op, const ProgramMasks& masks,
   for (const auto& [t, all] : reads) work.bytes_in += merge_reads(all, stored_bytes(tensor(t)));
 }
 
+// Returns the dimensions along which the value of each node varies; what a scan carries varies along all.
+std::vector<std::vector<std::string>> WorkCounter::find_varying_dims(const Expression& op) const {
+  std::vector<std::vector<std::string>> out(op.nodes.size());
+  for (std::size_t i = 0; i < op.nodes.size(); ++i) {
+    const Node& node = op.nodes[i];
+    const bool reduces = node.kind == Node::Kind::along_dims && is_reducing_function(node.function);
+    for (const int argument : node.arguments)
+      for (const std::string& dim : out[argument])
+        if (!contains(out[i], dim) && !(reduces && has_dim(node.over, dim))) out[i].push_back(dim);
+    if (node.kind == Node::Kind::index || node.kind == Node::Kind::sequence) out[i].push_back(node.over.front().dim);
+    if (node.kind != Node::Kind::tensor && node.kind != Node::Kind::previous) continue;
+    for (const Axis& axis : tensor(node.kind == Node::Kind::tensor ? node.tensor : op.result).axes)
+      if (!contains(out[i], axis.dim)) out[i].push_back(axis.dim);
+  }
+  return out;
+}
+
+// Adds the calls of functions with a cost. A kernel can make a call once for all elements with the same arguments, and
+// multiply by the reciprocal of a divisor that several elements share: x / s with x[N, D] and s[N] takes N divisions.
+void WorkCounter::count_calls(const Expression& op, const IndexSpaces& found, const StatementMasks& masked,
+                              const ProgramMasks& masks, Work& work) const {
+  const std::vector<std::vector<std::string>> dims = find_varying_dims(op);
+  for (std::size_t i = 0; i < op.nodes.size(); ++i) {
+    const Node& node = op.nodes[i];
+    const Function function = called_function(node);
+    const bool is_call = node.kind == Node::Kind::call || node.kind == Node::Kind::along_dims;
+    if (!is_call || node.arguments.empty() || !function_info(function).has_cost) continue;
+    std::vector<std::string> varying;
+    for (const int argument : node.arguments)
+      if (function != Function::divide || argument == node.arguments[1])
+        varying.insert(varying.end(), dims[argument].begin(), dims[argument].end());
+    if (varying.empty()) continue;  // a constant, or a multiplication by one
+    const bool is_along = node.kind == Node::Kind::along_dims;
+    const int space = found.space_of_node[is_along ? node.arguments[0] : static_cast<int>(i)];
+    const std::vector<Axis>& all = space == 0 ? tensor(op.result).axes : found.axes[space];
+    std::vector<Axis> axes;
+    for (const Axis& axis : all)
+      if (contains(varying, axis.dim)) axes.push_back(axis);
+    const int mask = masked.nodes.empty() || axes.size() < all.size() ? -1 : masked.nodes[i];
+    add_function_calls(work, axes, function, node.repeat, masks, mask);
+  }
+}
+
 // A call whose arguments are all numbers is a constant, computed once, and costs nothing.
 void WorkCounter::count_op(const Expression& op, const ProgramMasks& masks, const StatementMasks& masked,
                            Work& work) const {
@@ -277,11 +323,8 @@ void WorkCounter::count_op(const Expression& op, const ProgramMasks& masks, cons
         node.kind == Node::Kind::along_dims ? found.space_of_node[node.arguments[0]] : found.space_of_node[i];
     const int mask = masked.nodes.empty() ? -1 : masked.nodes[i];
     counts[{space, mask}] += flops_per_element(node);
-    const bool divides_by_constant =
-        node.function == Function::divide && !varies[node.arguments[1]];  // a multiplication
-    if (function_info(called_function(node)).has_cost && !divides_by_constant)
-      add_function_calls(work, axes_of(space), called_function(node), node.repeat, masks, mask);
   }
+  count_calls(op, found, masked, masks, work);
   for (const auto& [space_and_mask, count] : counts)
     add_flops(work, axes_of(space_and_mask.first), count, masks, space_and_mask.second);
   add_reads(work, operands, masks, masked);

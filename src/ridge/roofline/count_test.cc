@@ -328,6 +328,11 @@ TEST(Count, lists_the_calls_of_functions) {
   EXPECT_EQ(calls("x: f32[N]\ny: f32[N] = repeat(3, cos, x) + cos(x) / 2"), "cos: 4*N");
   EXPECT_EQ(calls("x: f32[N]  z: f32[N]\ny: f32[N] = exp(x) / z + max(x, 0)"), "exp: N, divide: N");
   EXPECT_EQ(calls("x: f32[N, D]\ny: f32[N, D] = softmax(x over D)"), "exp: N*D");
+  // Elements with the same arguments share a call, those with the same divisor its reciprocal.
+  EXPECT_EQ(calls("x: f32[N, D]  s: f32[N]\ny: f32[N, D] = x / s"), "divide: N");
+  EXPECT_EQ(calls("x: f32[N, D]\ny: f32[N, D] = x * rsqrt(mean(x * x over D))"), "rsqrt: N");
+  EXPECT_EQ(calls("x: f32[N, D]\ny: f32[N] = log(sum(exp(x) over D))"), "exp: N*D, log: N");
+  EXPECT_EQ(calls("x: f32[D]  z: f32[N, D]\ny: f32[N, D] = exp(x) + z"), "exp: D");
   EXPECT_EQ(calls("x: f32[N, D]\ny: f32[N] = sqrt(sum(exp(x) over D))"), "exp: N*D, sqrt: N");
   EXPECT_EQ(calls("x: f32[N, D]\ny: f32[N, D] = x + exp(1)"), "");
 }

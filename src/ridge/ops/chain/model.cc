@@ -6,14 +6,6 @@
 #include "ridge/ops/fitted.h"
 
 namespace ridge::ops {
-namespace {
-
-// Returns the time of a step per element, as the number of FLOPs that the CPU's vector peak executes meanwhile.
-// Measured in cache on AVX2 (ops/function/vector_math.h): a cosine costs 54. An instruction counts as two FLOPs (one
-// FMA).
-int cpu_flops(const ChainStep& step) { return function_info(step.op).cpu_flops * step.repeat; }
-
-}  // namespace
 
 bool can_approximate(const std::vector<ChainTensor>& tensors, const ChainStep& step) {
   return step.op != ChainOp::store || dtype_bits(tensors[step.slot].dtype) <= 16;
@@ -63,10 +55,10 @@ Result<Forecast> forecast(const ChainProgram& chain, const DeviceNumbers& device
   return forecast_streamed("chain", traffic_bytes(chain), instruction_count(chain), device);
 }
 
-CpuForecast cpu_forecast(const ChainProgram& chain, int) {
-  double instructions_each = 0;
-  for (const ChainStep& step : chain.steps) instructions_each += cpu_flops(step);
-  return {.kernel = "chain", .vector_flops = element_count(chain.extents) * instructions_each};
+CpuForecast cpu_forecast(const ChainProgram& chain, const FunctionFlops& flops_of) {
+  double flops_each = 0;
+  for (const ChainStep& step : chain.steps) flops_each += flops_of(step.op) * step.repeat;
+  return {.kernel = "chain", .vector_flops = element_count(chain.extents) * flops_each};
 }
 
 }  // namespace ridge::ops

@@ -1,6 +1,8 @@
 // Predicts traffic, instructions and times of pointwise chains.
 #pragma once
 
+#include <functional>
+
 #include "ridge/ops/chain/problem.h"
 #include "ridge/ops/model.h"
 
@@ -18,6 +20,9 @@ double instruction_count(const ChainProgram& chain);  // Instructions of all ele
 double traffic_bytes(const ChainProgram& chain);      // Counts each tensor once.
 
 Result<Forecast> forecast(const ChainProgram& chain, const DeviceNumbers& device);
-CpuForecast cpu_forecast(const ChainProgram& chain, int threads);
+
+// Returns the time of a step's function per element, in FLOPs at the CPU's vector peak.
+using FunctionFlops = std::function<double(Function)>;
+CpuForecast cpu_forecast(const ChainProgram& chain, const FunctionFlops& flops_of);
 
 }  // namespace ridge::ops

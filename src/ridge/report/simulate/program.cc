@@ -1,6 +1,8 @@
 // Report of a program on a dataflow chip: units of each statement, bottleneck, and cost of calls.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
@@ -53,6 +55,38 @@ std::string pass_text(const MappedPass& m, const TextStyle& style) {
                            format_significant(sequential / std::max(1.0, pipe), 3));
 }
 
+bool is_fastest(const CallModeReport& report, const CallModeCost& cost) {
+  return cost.is_possible && std::ranges::all_of(report.costs, [&](const CallModeCost& other) {
+           return !other.is_possible || other.seconds > cost.seconds ||
+                  (other.seconds == cost.seconds && other.mode >= cost.mode);
+         });
+}
+
+// Returns "1.720 GB of weights are read for each of 8 tiles", or an empty string if no weights are read again.
+std::string repeated_weights_text(const MappedProgram& m) {
+  for (const MappedPass& pass : m.passes)
+    if (!pass.weights_resident && pass.tiles > 1 && pass.weight_bytes > 0)
+      return fmt::format("{} of weights are read for each of {} tiles",
+                         format_with_prefix(static_cast<double>(pass.weight_bytes), "B"), pass.tiles);
+  return {};
+}
+
+// Returns the fastest mode, and by how much fusing is slower.
+std::string fastest_mode_text(const MappedProgram& m) {
+  if (m.launch_modes.size() != 1) return {};
+  const CallModeReport& report = m.launch_modes.front();
+  const auto fastest = std::ranges::find_if(report.costs, [&](const CallModeCost& c) { return is_fastest(report, c); });
+  std::string out =
+      fmt::format("fastest: {}, {}", call_mode_name(fastest->mode), format_with_prefix(fastest->seconds, "s"));
+  const CallModeCost& fused = report.cost_of(CallMode::fused);
+  if (fastest->mode == CallMode::kernel_by_kernel && fused.is_possible) {
+    out +=
+        fmt::format("; fusing does not pay: {} times as long", format_significant(fused.seconds / fastest->seconds, 3));
+    if (const std::string reason = repeated_weights_text(m); !reason.empty()) out += ", because " + reason;
+  }
+  return out + "\n";
+}
+
 Json pass_json(const MappedPass& m) {
   const Placement& p = m.placement;
   Json out;
@@ -86,7 +120,8 @@ std::string render_text(const MappedProgram& m, const TextStyle& style) {
     if (m.passes.size() > 1) out += fmt::format("pass {} of {}: ", i + 1, m.passes.size());
     out += pass_text(m.passes[i], style);
   }
-  out += call_modes_text(m.launch_modes, fmt::format("{} layer{}", m.layers, m.layers == 1 ? "" : "s"), style);
+  out += call_modes_text(m.launch_modes, fmt::format("{} layer{}", m.layers, m.layers == 1 ? "" : "s"), style) +
+         fastest_mode_text(m);
   if (m.passes.size() > 1) out += "\na layer of several passes is not looped: the chip is reconfigured for each\n";
   return out + "\nno time per call is published: --sync sets one; clock and rates: docs/simulate.md\n";
 }
@@ -104,7 +139,8 @@ std::string render_json(const MappedProgram& m) {
                                 {"bytes", c.bytes},
                                 {"sync_s", c.sync_seconds},
                                 {"time_s", c.is_possible ? Json(c.seconds) : Json(nullptr)},
-                                {"bandwidth_fraction", c.is_possible ? Json(c.bandwidth_fraction) : Json(nullptr)}});
+                                {"bandwidth_fraction", c.is_possible ? Json(c.bandwidth_fraction) : Json(nullptr)},
+                                {"fastest", is_fastest(r, c)}});
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
