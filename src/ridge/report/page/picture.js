@@ -172,23 +172,22 @@ class Picture {
   // Groups operations at one point into a dot, sized by the sum of their shares.
   groupDots(d) {
     const out = [];
-    for (const {name, tip, intensity, rate, share, measured} of d.dots) {
-      const x = this.x(intensity), y = this.y(rate);
-      let group = out.find((o) => Math.hypot(o.x - x, o.y - y) < 3);
-      if (!group) out.push(group = {x, y, names: [], tips: [], share: 0, measured: []});
-      group.names.push(name);
-      group.tips.push(tip);
-      group.share += share;
-      if (measured !== null) group.measured.push({x, y: this.y(measured)});
+    for (const member of d.dots) {
+      const x = this.x(member.intensity), y = this.y(member.rate), group = out.find((o) => Math.hypot(o.x - x, o.y - y) < 3);
+      if (group) group.members.push(member);
+      else out.push({x, y, members: [member]});
     }
-    for (const dot of out) dot.radius = 4 + 8 * Math.sqrt(Math.min(1, dot.share));
+    for (const dot of out) {
+      dot.radius = 4 + 8 * Math.sqrt(Math.min(1, sumOf(dot.members.map((m) => m.share))));
+      dot.measured = dot.members.filter((m) => m.measured !== null).map((m) => ({x: this.x(m.intensity), y: this.y(m.measured)}));
+    }
     return out;
   }
 
   drawDots(d, kind) {
     const dots = this.groupDots(d), circle = (name, {x, y}, radius) => `<circle class="${name}" cx="${rounded(x)}" cy="${rounded(y)}" r="${rounded(radius)}"/>`;
     const marks = dots.map((dot) => {
-      const tip = escapeText(dot.tips.join('\n'));
+      const tip = escapeText(dot.members.map((m) => m.tip).join('\n'));
       this.block([dot], dot.radius + 1);
       dot.measured.forEach((m) => this.block([dot, m], 7));
       return `<g class="dot ${kind}" tabindex="0" role="img" aria-label="${tip.replace(/\n/g, '; ')}" data-tip="${tip}">` +
@@ -196,7 +195,7 @@ class Picture {
         `${circle('predicted', dot, dot.radius)}${dot.measured.map((m) => circle('measured', m, 5)).join('')}</g>`;
     });
     const between = d.dots.some(({name}) => name.includes(',')) ? '; ' : ', ';  // a name lists the statements of a kernel
-    const nameOf = (dot) => shortened(dot.names.join(between), this.small ? 16 : 28);
+    const nameOf = (dot) => shortened(dot.members.map((m) => m.name).join(between), this.small ? 16 : 28);
     return {marks: marks.join(''), names: () => dots.map((dot) => this.label('name', nameOf(dot), (width) => this.aroundDot(dot, width, dots))).join('')};
   }
 }
