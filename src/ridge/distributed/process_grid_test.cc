@@ -21,6 +21,10 @@ TEST(ProcessGrid, best_grids_of_small_products) {
   EXPECT_EQ(best_grid(7, {64, 64, 64}).device_count(), 7);
 }
 
+TEST(ProcessGrid, each_operand_is_gathered_along_the_side_that_it_lacks) {
+  EXPECT_EQ(words_moved({2, 3, 5}, {7, 11, 13}), 2 * 7 * 13 + 1 * 13 * 11 + 4 * 7 * 11);
+}
+
 // No grid of as many devices moves fewer words, and the lower bound is not above the words of the best grid.
 TEST(ProcessGrid, best_grid_moves_the_fewest_words) {
   std::mt19937 random(5);

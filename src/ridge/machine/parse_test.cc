@@ -25,6 +25,14 @@ std::string parse_error_text(const std::string& toml) {
   return machine ? "accepted" : machine.error().to_string();
 }
 
+TEST(ParseMachine, LimitsTheFileToOneMebibyte) {
+  std::string text = minimal_file(good) + "#";
+  text.resize(std::size_t{1} << 20, 'x');
+  EXPECT_EQ(parse_error_text(text), "accepted");
+  EXPECT_EQ(parse_machine(text + "x", "gpu.toml").error().message,
+            "expected a machine file of at most 1048576 bytes, found 1048577");
+}
+
 TEST(ParseMachine, ReadsAMinimalFile) {
   const Result<Machine> machine = parse_machine(minimal_file(good), "gpu.toml");
   ASSERT_TRUE(machine.ok()) << machine.error().to_string();

@@ -245,20 +245,13 @@ class InputClassifier {
   // Groups candidates that share inputs: B and S of x[B, S, D].
   void group_candidates(std::vector<Candidate>& candidates) const {
     for (Candidate& each : candidates) each.group = {each.name};
-    bool grows = true;
-    while (grows) {
-      grows = false;
-      for (std::size_t t = 0; t < sizes_.size(); ++t) {
-        if (!is_input(static_cast<int>(t))) continue;
-        SizeNames joined;
-        for (const Candidate& each : candidates)
-          if (intersect(each.group, sizes_[t])) joined.insert(each.group.begin(), each.group.end());
-        for (Candidate& each : candidates) {
-          if (!joined.contains(each.name) || each.group == joined) continue;
-          each.group = joined;
-          grows = true;
-        }
-      }
+    for (std::size_t t = 0; t < sizes_.size(); ++t) {
+      if (!is_input(static_cast<int>(t))) continue;
+      SizeNames joined;
+      for (const Candidate& each : candidates)
+        if (intersect(each.group, sizes_[t])) joined.insert(each.group.begin(), each.group.end());
+      for (Candidate& each : candidates)
+        if (joined.contains(each.name)) each.group = joined;
     }
   }
 

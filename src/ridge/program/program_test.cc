@@ -167,8 +167,25 @@ TEST(Parse, ReadsASummedProductAsAContraction) {
   for (const char* statement :
        {"y[N, F] = sum(x * w over D)", "y[N] = sum((x * v) over D)", "y[1] = sum(x * x over N, D)"})
     EXPECT_TRUE(std::holds_alternative<Contraction>(parse_valid(in + statement).statements[0].op)) << statement;
-  for (const char* statement : {"y[N] = sum(x * w over D, F)", "y[D] = sum(x * v over N)", "y[N] = sum(x + v over D)"})
+  for (const char* statement : {"y[N] = sum(x * w over D, F)", "y[D] = sum(x * v over N)", "y[N] = sum(x + v over D)",
+                                "y[N] = max(x * v over D)"})
     EXPECT_TRUE(std::holds_alternative<Expression>(parse_valid(in + statement).statements[0].op)) << statement;
+}
+
+TEST(Parse, TakesOnlyNumberedPrefixesForDtypes) {
+  const Program p = parse_valid("int[B, D] * integral[D, F] -> y[B, F]");
+  EXPECT_EQ(p.tensors[0].name, "int");
+  EXPECT_EQ(p.tensors[1].name, "integral");
+}
+
+TEST(Parse, GroupsADimensionOnlyIfItIsAFraction) {
+  const std::string product = "q: bf16[B, G]   k: bf16[H, F]\ns[B, F] = q * k";
+  EXPECT_EQ(contraction_at(parse_valid("dims G = H/2\n" + product)).grouped->group_size, 2);
+  EXPECT_FALSE(parse("dims G = H\n" + product));
+}
+
+TEST(Parse, RejectsTheDeleteCharacter) {
+  EXPECT_EQ(parse("x: bf16[N] \x7f").error().message, "expected text, found the byte 0x7f");
 }
 
 TEST(Parse, ClassifiesTheDimensionsOfAContraction) {

@@ -54,7 +54,7 @@ ProductSize product_of(const Row& row) { return {number(row, "M"), number(row, "
 // Returns the convolution of a row with user-set bandwidth; the table has only its product.
 std::optional<Convolution> convolution_of(const Row& row) {
   if (row.at("topology") != "conv_nets/alexnet.csv") return std::nullopt;
-  const std::map<std::string, Convolution> layers{{"Conv1", {224, 224, 11, 11, 3, 96, 4}},
+  const std::map<std::string, Convolution> layers{{"Conv1", {224, 224, 11, 11, 3, 96, 4, 4}},
                                                   {"Conv2", {27, 27, 5, 5, 96, 256, 1}},
                                                   {"Conv3", {13, 13, 3, 3, 256, 384, 1}},
                                                   {"Conv4", {13, 13, 3, 3, 384, 384, 1}}};
