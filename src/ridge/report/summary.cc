@@ -76,13 +76,11 @@ std::string limit_text(const Threshold& t) {
 }
 
 // Returns the sizes that satisfy a lower and an upper limit: both limits if the lower one is the smaller, otherwise
-// either. Limits of two units of a fused program are alternatives. An empty text stands for every size.
+// either.
 std::string limits_text(const Threshold& a, const Threshold& b) {
-  const bool are_opposite = a.relation != b.relation && a.value && b.value;
   const Threshold &lower = a.relation == Relation::at_least ? a : b, &upper = a.relation == Relation::at_least ? b : a;
-  if (are_opposite && a.unit == b.unit && *lower.value <= *upper.value)
+  if (a.relation != b.relation && a.value && b.value && *lower.value <= *upper.value)
     return fmt::format("{} from {} to {}", a.dim, *lower.value, *upper.value);
-  if (are_opposite && a.unit != b.unit && *lower.value <= *upper.value + 1) return {};
   return limit_text(a) + " or " + limit_text(b);
 }
 
@@ -103,7 +101,6 @@ DimensionBalance balance_of_dimension(const std::vector<Threshold>& thresholds, 
   }
   if (limits.size() == 1) out.range = limit_text(*limits[0]);
   if (limits.size() > 1) out.range = limits_text(*limits[0], *limits[1]);
-  out.always = out.always || (limits.size() > 1 && out.range.empty());
   out.never = out.never && !out.always && limits.empty();
   return out;
 }
