@@ -25,6 +25,17 @@ TEST(ProcessGrid, each_operand_is_gathered_along_the_side_that_it_lacks) {
   EXPECT_EQ(words_moved({2, 3, 5}, {7, 11, 13}), 2 * 7 * 13 + 1 * 13 * 11 + 4 * 7 * 11);
 }
 
+TEST(ProcessGrid, optimal_grid_splits_the_longest_sides) {
+  const Machine machine = find_machine("h200").value();
+  const auto expect_optimum = [&](const Bindings& sizes, std::int64_t devices, std::array<double, 3> grid) {
+    const std::array<double, 3> found = distribute_product(product(), machine, sizes, devices)->optimal_grid;
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_DOUBLE_EQ(found[i], grid[i]) << devices;
+  };
+  expect_optimum({{"M", 8192}, {"N", 65536}, {"K", 8192}}, 4, {1, 4, 1});
+  expect_optimum({{"M", 8192}, {"N", 65536}, {"K", 16384}}, 16, {1, 8, 2});
+  expect_optimum({{"M", 8192}, {"N", 32768}, {"K", 16384}}, 64, {2, 8, 4});
+}
+
 // No grid of as many devices moves fewer words, and the lower bound is not above the words of the best grid.
 TEST(ProcessGrid, best_grid_moves_the_fewest_words) {
   std::mt19937 random(5);

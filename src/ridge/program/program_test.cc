@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 std::string parse_and_print(std::string_view text, const ParseOptions& options = {}) {
   const Result<Program> program = parse(text, options);
@@ -182,6 +183,19 @@ TEST(Parse, GroupsADimensionOnlyIfItIsAFraction) {
   const std::string product = "q: bf16[B, G]   k: bf16[H, F]\ns[B, F] = q * k";
   EXPECT_EQ(contraction_at(parse_valid("dims G = H/2\n" + product)).grouped->group_size, 2);
   EXPECT_FALSE(parse("dims G = H\n" + product));
+}
+
+TEST(Parse, OrdersAChainOfProductsByItsSizes) {
+  const auto chain = [](Bindings sizes) {
+    return parse("a: bf16[M, K]  b: bf16[K, L]  c: bf16[L, N]\ny[M, N] = a * b * c", {.sizes = std::move(sizes)})
+        .value();
+  };
+  const Program right = chain({{"M", 2}, {"K", 1}, {"L", 10}, {"N", 3}});
+  EXPECT_EQ(right.statements[0].text, "y2[K, N] = b * c");
+  EXPECT_THAT(right.remarks, ElementsAre(StartsWith("order of the product y: a * (b * c), 72 ")));
+  const Program left = chain({{"M", 3}, {"K", 10}, {"L", 1}, {"N", 2}});
+  EXPECT_EQ(left.statements[0].text, "y2[M, L] = a * b");
+  EXPECT_THAT(left.remarks, ElementsAre(StartsWith("order of the product y: (a * b) * c, 72 ")));
 }
 
 TEST(Parse, RejectsTheDeleteCharacter) {
