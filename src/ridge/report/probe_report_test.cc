@@ -15,9 +15,9 @@ TEST(ProbeReport, PrintsCostsOfFunctionsAfterTheRates) {
                            .path = {}};
   EXPECT_EQ(render_probe_text(report),
             "a CPU\n"
-            "what      cores          median                        min .. max  runs\n"
+            "what      cores         median                      min .. max  runs\n"
             "f32           1  117.5 GFLOP/s  117.0 GFLOP/s .. 118.0 GFLOP/s     2\n"
-            "cost_exp      1     34.30 FLOP        33.60 FLOP .. 35.00 FLOP     2\n");
+            "cost_exp      1     34.30 FLOP           33.60 FLOP .. 35 FLOP     2\n");
   EXPECT_THAT(render_probe_json(report), HasSubstr("\"flops\": {"));
 }
 

@@ -52,7 +52,7 @@ TEST(Stripes, TextHasIntervalsAndTheRemark) {
   s.remark = "the library is not calibrated on a100_40";
   EXPECT_EQ(render_text(s),
             "bf16[M, K] * bf16[K, N] -> bf16[M, N] on NVIDIA A100, 108 cores\n"
-            "   N  kernel   tiles  waves  predicted             low .. high           rate  measured  rate  change\n"
+            "   N  kernel   tiles  waves  predicted           low .. high           rate  measured  rate  change\n"
             "1664  256x128     98      1   1.000 ms  900.0 us .. 1.100 ms  1.000 TFLOP/s         -     -\n"
             "the library is not calibrated on a100_40\n");
   EXPECT_THAT(render_json(s), HasSubstr("\"remark\": \"the library is not calibrated on a100_40\""));

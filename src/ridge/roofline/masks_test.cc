@@ -51,17 +51,17 @@ TEST(ProgramMasks, have_a_closed_form_only_for_equal_dimensions) {
   EXPECT_EQ(strict.masks[0].unmasked.to_string(strict.dim_names), "S*S/2 - S/2");
 }
 
-TEST(ProgramMasks, of_large_finite_numbers_exclude_nothing_and_say_so) {
-  const std::string before = "dims S = 8, T = S, E = 4\nq: bf16[S, E]   k: bf16[T, E]\ns[S, T] = q * k\n";
-  for (const char* argument : {"where(index(T) <= index(S), s, -1e9)", "s + where(index(T) <= index(S), 0, -1e9)",
-                               "s + where(index(T) > index(S), -65504, 0)"}) {
-    const Explanation e = explained(before + "p: bf16[S, T] = softmax(" + argument + " over T)");
-    EXPECT_EQ(e.ops[0].flops, 2 * 64 * 4);
-    ASSERT_EQ(e.not_counted.size(), 1u) << argument;
-    const std::string choice = std::string(argument).substr(std::string(argument).find("where"));
-    EXPECT_EQ(e.not_counted[0], choice + " of p is finite and excludes no work; -inf does");
+TEST(ProgramMasks, of_large_finite_numbers_make_no_zeros_and_say_so) {
+  const std::string before =
+      "dims S = 8, T = S, E = 4\nq: bf16[S, E]   k: bf16[T, E]   v: bf16[T, E]\ns[S, T] = q * k\n";
+  const std::string after = "\no: bf16[S, E] = p * v";
+  for (const std::string choice : {"where(index(T) <= index(S), 0, -10000)", "where(index(T) > index(S), -65504, 0)"}) {
+    const Explanation e = explained(before + "p[S, T] = softmax(s + " + choice + " over T)" + after);
+    EXPECT_EQ(e.ops[2].flops, 2 * 64 * 4);
+    ASSERT_EQ(e.not_counted.size(), 1u) << choice;
+    EXPECT_EQ(e.not_counted[0], choice + " of p is finite, so no element of p is known to be 0; -inf makes them 0");
   }
-  const Explanation small = explained(before + "p: bf16[S, T] = where(index(T) <= index(S), s, -1)");
+  const Explanation small = explained(before + "p[S, T] = softmax(where(index(T) <= index(S), s, -1) over T)" + after);
   EXPECT_TRUE(small.not_counted.empty());
 }
 

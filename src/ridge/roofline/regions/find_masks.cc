@@ -286,8 +286,8 @@ std::vector<ValueCases> IndexMaskFinder::find_node_values(const Expression& op) 
       add_note(fmt::format("the condition {} of {} is not understood as one on indices alone: it excludes no work",
                            print_subexpression(program_, op, n), program_.tensors[op.result].name));
     if (has_finite_mask(op.nodes[n], out))
-      add_note(fmt::format("{} of {} is finite and excludes no work; -inf does", print_subexpression(program_, op, n),
-                           program_.tensors[op.result].name));
+      add_note(fmt::format("{0} of {1} is finite, so no element of {1} is known to be 0; -inf makes them 0",
+                           print_subexpression(program_, op, n), program_.tensors[op.result].name));
     out.push_back(std::move(found));
   }
   return out;
