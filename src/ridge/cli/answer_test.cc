@@ -118,7 +118,10 @@ constexpr const char* small_layer =
 TEST_F(CliTest, PrintsTheBalanceOfTheProgramAndTotalsOfLayers) {
   const std::string program = file("small.ridge", small_layer);
   const ProcessResult one = ridge({"explain", program, "--on", "h100", "B=16"});
-  EXPECT_TRUE(holds(one.out, "\nbalance  compute time exceeds memory time for B >= 340\n")) << one.out;
+  EXPECT_TRUE(holds(one.out,
+                    "\nbalance  compute time exceeds memory time: each product for B >= 326; 3 kernels for B >= 340; "
+                    "one kernel for B >= 302\n"))
+      << one.out;
   EXPECT_TRUE(holds(one.out,
                     ": fits; each dimension alone up to B = 1301360; 117.4 M parameters\n"
                     "inputs   parameters up, down 234.9 MB; activations x 131.1 kB\n"))
@@ -153,12 +156,13 @@ TEST_F(CliTest, ExplainsWithoutASize) {
                                    "dims B\nx: bf16[B, 4096]   up: bf16[4096, 14336]   down: bf16[14336, "
                                    "4096]\nu[B, 14336] = x * up\ny: bf16[B, 4096] = u * down\n");
   const ProcessResult open = ridge({"explain", program, "--on", "h100"});
-  EXPECT_TRUE(
-      open.out.starts_with("open.ridge  on h100 (NVIDIA H100 SXM)\ndims  B = ?\n\n"
-                           "no times yet: B has no value; -d B=16 sets it\n"
-                           "balance  compute time exceeds memory time for B >= 326\n"
-                           "memory   parameters only: 234.9 MB of hbm's 85.52 GB: fits\ninputs   parameters up, down "
-                           "234.9 MB; activations x\n"))
+  EXPECT_TRUE(open.out.starts_with(
+      "open.ridge  on h100 (NVIDIA H100 SXM)\ndims  B = ?\n\n"
+      "no times yet: B has no value; -d B=16 sets it\n"
+      "balance  compute time exceeds memory time: each product for B >= 326; 2 kernels for B >= 326; "
+      "one kernel for B >= 302\n"
+      "memory   parameters only: 234.9 MB of hbm's 85.52 GB: fits\ninputs   parameters up, down "
+      "234.9 MB; activations x\n"))
       << open.out;
 }
 

@@ -123,12 +123,14 @@ std::string balance_text(const Report& report, const std::vector<Threshold>& thr
   return never.empty() ? std::string() : fmt::format("for no {}", fmt::join(never, ", "));
 }
 
-std::string balance_line(const Report& report, std::size_t max_ranges) {
+// Returns the line with at most `max_ranges` sizes for each question. With `only_sizes` it leaves out questions that no
+// size answers.
+std::string balance_line(const Report& report, std::size_t max_ranges, bool only_sizes) {
   const Explanation& e = report.explanation;
   std::vector<std::string> parts;
   const auto add = [&](const std::string& question, const std::vector<Threshold>& thresholds) {
     std::string sizes = balance_text(report, thresholds, max_ranges);
-    if (!sizes.empty()) parts.push_back(question + std::move(sizes));
+    if (!sizes.empty() && !(only_sizes && sizes.starts_with("for no "))) parts.push_back(question + std::move(sizes));
   };
   if (e.ops.size() > 1) add("each product ", e.product_thresholds);
   add(e.ops.size() > 1 ? kernels_text(e.ops.size()) + " " : "", e.total.thresholds);
@@ -139,11 +141,11 @@ std::string balance_line(const Report& report, std::size_t max_ranges) {
 }
 
 // "balance  compute time exceeds memory time: each product for B >= 326; 4 kernels for B >= 346; one kernel for B >=
-// 300"; times of kernels are summed. Names fewer sizes if the line becomes too long.
+// 300"; times of kernels are summed. Says less if the line becomes too long.
 std::string balance_line(const Report& report) {
-  for (std::size_t max_ranges = 3; max_ranges > 1; --max_ranges)
-    if (std::string line = balance_line(report, max_ranges); line.size() <= line_width) return line;
-  return balance_line(report, 1);
+  for (std::size_t max_ranges = 3; max_ranges > 0; --max_ranges)
+    if (std::string line = balance_line(report, max_ranges, false); line.size() <= line_width + 1) return line;
+  return balance_line(report, 1, true);
 }
 
 // Returns the largest sizes that fit and the number of chips: "; each dimension alone up to B = 69; needs 2 chips".
