@@ -20,7 +20,7 @@ struct BenchmarkShape {
   std::string op;
   DType dtype = DType::f32;  // operands: f32, bf16, f16 or int8; on a device bf16, f16 or e4m3
   DType out = DType::f32;    // the operands' dtype, or f32; int32 for int8
-  ProductSize size;
+  ProductSize size = {};
   std::optional<DType> weights = {};   // B's dtype if it is int8 and A's is not
   std::string dtypes() const;          // "f32", "bf16*int8"
   ops::MatmulProblem problem() const;  // contiguous operands

@@ -30,7 +30,7 @@ struct LibraryProcess::Command {
   char op[8] = {};
   DType dtype = DType::f32, out = DType::f32;
   std::optional<DType> weights = {};
-  ProductSize size;
+  ProductSize size = {};
   int calls = 0;
 };
 
