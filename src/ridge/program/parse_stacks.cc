@@ -160,8 +160,7 @@ bool Parser::check_stack_part(const TensorRef& m, const StackedInput& stack, con
         fmt::format("'{}' has {} rows, {}[{}:{}] has {}", m.name, format_axis(m.axes.front()), stack.name,
                     from.to_string(order), to.to_string(order), (to - from).to_string(order)),
         "the leading size of a part is its end minus its begin");
-  const std::vector<Axis> other_axes(m.axes.begin() + 1, m.axes.end());
-  if (other_axes != stack.other_axes)
+  if (std::vector<Axis>(m.axes.begin() + 1, m.axes.end()) != stack.other_axes)
     return report_error(
         m.type_span,
         fmt::format("expected the sizes of '{}' after the first, found {}", stack.name, format_axes(m.axes)),

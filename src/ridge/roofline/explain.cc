@@ -313,6 +313,40 @@ Status predict_all(Explanation& out, const Program& program, const std::vector<W
   return Done{};
 }
 
+Status check_split(const Program& program, const std::optional<DimensionSplit>& split) {
+  if (!split) return Done{};
+  if (!program.mesh.empty())
+    return usage_error("--split needs a program without a mesh", "remove --split: the program is already sharded");
+  return validate_split(program, *split);
+}
+
+// Counts the work of one chip.
+std::vector<Work> count_device_work(const Program& device_program, const ProgramMasks& masks, bool is_split,
+                                    const Bindings& dims) {
+  std::vector<Work> out = count_work(device_program, dims, masks);
+  if (is_split)
+    for (Work& each : out) each.collective.clear();  // The text would name the internal axis
+  return out;
+}
+
+// Adds the counts of masks, and sentences about conditions that exclude nothing.
+void add_mask_counts(Explanation& out, ProgramMasks masks, const Program& device_program, const Bindings& given,
+                     std::vector<Work>& work, RooflineContext& context) {
+  out.masks = count_masks(masks, device_program, given, work, context);
+  out.not_counted = std::move(masks.not_counted);
+  for (const MaskCount& mask : out.masks)
+    if (mask.is_irregular)
+      out.not_counted.push_back(
+          fmt::format("the condition {} takes too many steps to count: it excludes no work", format_mask(mask.mask)));
+}
+
+void add_network(Explanation& out, const Program& program, const RooflineContext& context) {
+  out.network = context.network;
+  for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
+  if (!out.network) return;
+  if (std::string shape = suggest_wider_shape(*out.network); !shape.empty()) out.remarks.push_back(std::move(shape));
+}
+
 }  // namespace
 
 Polynomial compute_math_load(const Work& work, const Machine& machine) {
@@ -328,44 +362,31 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   RIDGE_TRY(dims, program.bind_sizes(given));
   RIDGE_TRY(bandwidth, machine.memory_bandwidth());
   RIDGE_TRY_STATUS(check_mesh_sizes(program, dims));
-  if (split && !program.mesh.empty())
-    return usage_error("--split needs a program without a mesh", "remove --split: the program is already sharded");
+  RIDGE_TRY_STATUS(check_split(program, split));
   RooflineContext context{machine, bandwidth.value, dims, program.dim_names()};
   context.launch_s = launch_seconds(machine);
-  if (split) RIDGE_TRY_STATUS(validate_split(program, *split));
   const Program sharded_program = split ? shard_program(program, *split) : Program();
   const Program& device_program = split ? sharded_program : program;
   if (split) context.dims[split_axis] = split->chips;
   if (split) RIDGE_TRY_STATUS(validate_block_sizes(device_program, context.dims));
   ProgramMasks masks = find_masks(device_program);
-  std::vector<Work> work = count_work(device_program, context.dims, masks);
-  if (split)
-    for (Work& each : work) each.collective.clear();  // The text would name the internal axis
-  std::vector<std::string> remarks = program.remarks;
-  add_idle_chips(remarks, device_program, context.dims);
+  std::vector<Work> work = count_device_work(device_program, masks, split.has_value(), context.dims);
+  Explanation out{.program_text = program.text, .machine = machine, .dim_names = context.order, .split = split};
+  out.remarks = program.remarks;
+  add_idle_chips(out.remarks, device_program, context.dims);
   for (const auto& [name, part] : largest_shards(device_program, context.dims)) context.dims[name] = part;
   RIDGE_TRY_STATUS(set_network(work, device_program, split.has_value(), context));
   const bool small = estimate_threshold_work(work) <= max_threshold_work;
   context.thresholds = small && thresholds == Thresholds::solved;
-  Explanation out{.program_text = program.text, .machine = machine, .dim_names = context.order, .split = split};
-  out.remarks = std::move(remarks);
   add_tied_dims(program, given, context);
-  out.masks = count_masks(masks, device_program, given, work, context);
-  out.not_counted = std::move(masks.not_counted);
-  for (const MaskCount& mask : out.masks)
-    if (mask.is_irregular)
-      out.not_counted.push_back(
-          fmt::format("the condition {} takes too many steps to count: it excludes no work", format_mask(mask.mask)));
+  add_mask_counts(out, std::move(masks), device_program, given, work, context);
   out.dims = context.dims;
   out.dims.erase(split_axis);
   context.sizes = {context.dims.begin(), context.dims.end()};
   context.threshold_options = make_threshold_options(program, device_program, given, out);
   list_derived_sizes(out, program, context.threshold_options.derived_sizes);
   out.thresholds_skipped = !small;
-  out.network = context.network;
-  if (out.network)
-    if (std::string shape = suggest_wider_shape(*out.network); !shape.empty()) out.remarks.push_back(std::move(shape));
-  for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
+  add_network(out, program, context);
   RIDGE_TRY_STATUS(predict_all(out, program, work, context));
   const bool solved = thresholds == Thresholds::solved;  // Largest sizes that fit are thresholds, too
   if (out.network && !split && solved) add_collective_analysis(out, program);

@@ -187,6 +187,30 @@ std::optional<bool> evaluate_condition(const ThresholdQuery& q, Relation relatio
   return stays_above ? std::optional(!*stays_above) : std::nullopt;
 }
 
+// Returns "f > r*m", or "r*m > f".
+std::string format_comparison(const ThresholdQuery& q, const Polynomial& f, const Polynomial& m,
+                              bool first_is_greater) {
+  const Ratio c = cancel_common_factor(f, m);
+  const std::string first = c.flops.to_string(q.order), second = format_ridge_times(q.r, c.bytes, q.order);
+  return first_is_greater ? fmt::format("{} > {}", first, second) : fmt::format("{} > {}", second, first);
+}
+
+// Sets the relation that holds as X grows, and its condition.
+void set_relation(const ThresholdQuery& q, Threshold& threshold) {
+  const RatioTerms& b = q.terms;
+  if (b.f1.is_zero() || b.m0.is_zero()) {  // Only the second roof can overtake as X grows
+    threshold.relation = Relation::at_most;
+    if (!b.m0.is_zero())
+      threshold.condition = format_comparison(q, b.f0, b.m0, true);
+    else if (!b.f1.is_zero())
+      threshold.condition = format_comparison(q, b.f1, b.m1, false);
+  } else {
+    threshold.relation = Relation::at_least;
+    if (!b.m1.is_zero()) threshold.condition = format_comparison(q, b.f1, b.m1, true);
+    add_approximation(q, threshold);
+  }
+}
+
 // Handles dimensions without a value: sets the formula and the condition under which it holds. Returns false if X
 // cancels and the other dimensions decide.
 bool solve_symbolically(const ThresholdQuery& q, Threshold& threshold) {
@@ -202,28 +226,12 @@ bool solve_symbolically(const ThresholdQuery& q, Threshold& threshold) {
   }
   if (b.m0.is_zero() && (b.f0.is_zero() || b.m1.is_zero())) return false;
   if (b.f1.is_zero() && b.m1.is_zero()) return false;
-  const std::string& r = q.r;
-  const auto greater = [&](const Polynomial& f, const Polynomial& m, bool f_is) {
-    const Ratio c = cancel_common_factor(f, m);
-    const std::string left = c.flops.to_string(q.order), right = format_ridge_times(r, c.bytes, q.order);
-    return f_is ? fmt::format("{} > {}", left, right) : fmt::format("{} > {}", right, left);
-  };
-  if (b.f1.is_zero() || b.m0.is_zero()) {  // Only the second roof can overtake as X grows
-    threshold.relation = Relation::at_most;
-    if (!b.m0.is_zero())
-      threshold.condition = greater(b.f0, b.m0, true);
-    else if (!b.f1.is_zero())
-      threshold.condition = greater(b.f1, b.m1, false);
-  } else {
-    threshold.relation = Relation::at_least;
-    if (!b.m1.is_zero()) threshold.condition = greater(b.f1, b.m1, true);
-    add_approximation(q, threshold);
-  }
+  set_relation(q, threshold);
   const auto holds = evaluate_condition(q, threshold.relation);
   if (holds) threshold.condition.clear();
   if (holds && !*holds && threshold.relation == Relation::at_least && !b.f0.is_zero()) {
     threshold.relation = Relation::at_most;
-    threshold.condition = greater(b.f0, b.m0, true);
+    threshold.condition = format_comparison(q, b.f0, b.m0, true);
     threshold.approx.reset();
     threshold.assuming.clear();
   } else if (holds && !*holds) {  // One of the roofs is always the limit

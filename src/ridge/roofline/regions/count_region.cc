@@ -79,6 +79,7 @@ class RegionCounter {
   std::optional<LineSet> find_line(const Box& box, const Signs& signs) const;
   static std::optional<__int128> count_lines(const LineSet& lines, const Box& box, std::size_t variables);
   std::optional<__int128> count_all(const Box& box);
+  std::optional<__int128> count_one_if_any(const std::vector<Box>& boxes);
   std::optional<__int128> count_projection(const Box& kept, std::vector<Box> alternatives);
   std::optional<__int128> project_lines(const LineSet& lines, const Box& box) const;
   bool is_full(const Box& box);
@@ -345,6 +346,15 @@ std::optional<__int128> RegionCounter::project_lines(const LineSet& lines, const
   return count_lines(kept, box, kept_);
 }
 
+// Returns 1 if one of the boxes has a tuple, otherwise 0.
+std::optional<__int128> RegionCounter::count_one_if_any(const std::vector<Box>& boxes) {
+  for (const Box& each : boxes) {
+    const auto found = count_all(each);
+    if (!found || *found > 0) return found ? std::optional<__int128>(1) : std::nullopt;
+  }
+  return 0;
+}
+
 // Counts the tuples of a box of kept variables that have values of the others in one of the alternatives.
 std::optional<__int128> RegionCounter::count_projection(const Box& kept, std::vector<Box> alternatives) {
   std::vector<Box> open;
@@ -360,13 +370,7 @@ std::optional<__int128> RegionCounter::count_projection(const Box& kept, std::ve
     all_signs.push_back(std::move(signs));
   }
   if (open.empty()) return 0;
-  if (count_tuples(kept, 0, kept_) == 1) {
-    for (const Box& each : open) {
-      const auto found = count_all(each);
-      if (!found || *found > 0) return found ? std::optional<__int128>(1) : std::nullopt;
-    }
-    return 0;
-  }
+  if (count_tuples(kept, 0, kept_) == 1) return count_one_if_any(open);
   if (open.size() == 1)
     if (const auto lines = find_line(open[0], all_signs[0]))
       if (const auto found = project_lines(*lines, open[0])) return found;

@@ -38,15 +38,14 @@ PlanFeatures to_floats(const std::array<double, plan_feature_count>& all) {
 
 PlanFeatures make_plan_features(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device,
                                 double form_s) {
-  const double m = number(w.size.m), n = number(w.size.n), k = number(w.size.k), batch = number(w.batch),
-               splits = s.splits;
+  const double m = number(w.size.m), n = number(w.size.n), k = number(w.size.k), batch = number(w.batch);
   const TileCounts x = count_tiles(c, w, s, device);
   return to_floats({
       base::log(form_s),
       std::min(x.waves, 20.0),
       x.waves - std::floor(x.waves),
       std::min(std::ceil(x.waves), 20.0),
-      base::log(x.stages / splits),
+      base::log(x.stages / s.splits),
       base::log(x.stages),
       base::log(x.tiles),
       number(c.m),
@@ -59,7 +58,7 @@ PlanFeatures make_plan_features(const MatmulConfig& c, const TileWork& w, const 
       number(c.cluster_m),
       number(c.cluster_n),
       number(c.k * c.stages),
-      splits,
+      number(s.splits),
       number(static_cast<int>(s.split_mode)),
       number(w.alignment_a),
       number(w.alignment_b),
