@@ -186,6 +186,13 @@ std::string missing_peak(const ResolvedRequest& resolved) {
   return {};
 }
 
+// Same for a report whose times leave a product's compute time out.
+std::string missing_peak(const Report& report) {
+  for (const Prediction& p : report.explanation.ops)
+    if (p.work.contraction && !p.missing.empty()) return fmt::format("no {} peak on record", dtype_name(p.work.math));
+  return {};
+}
+
 // Removes the times of launches unless every machine has one, since a floor under some of them would decide a ranking.
 // Returns a sentence that says so, or "".
 std::string drop_unequal_launches(std::vector<ResolvedRequest>& requests) {
@@ -215,16 +222,17 @@ Result<std::vector<Report>> explain_on(const Request& request, const std::vector
     request_on_machine.on = machines[i];
     const ResolvedRequest& resolved = requests[i];
     auto report = make_full_report(resolved, request.dims, request_on_machine);
-    if (report) {
+    std::string missing = report ? missing_peak(*report) : missing_peak(resolved);
+    if (report && missing.empty()) {
       if (!note.empty()) report->explanation.remarks.push_back(note);
       out.push_back(*std::move(report));
       continue;
     }
     Report without_times{"explain", resolved.title, {}, {}, {}};
     without_times.explanation.machine = resolved.machine;
-    without_times.unavailable = missing_peak(resolved);
+    without_times.unavailable = std::move(missing);
     if (without_times.unavailable.empty()) return report.error();
-    if (!first_error) first_error = report.error();
+    if (!report && !first_error) first_error = report.error();
     out.push_back(std::move(without_times));
   }
   const bool any = std::any_of(out.begin(), out.end(), [](const Report& r) { return r.unavailable.empty(); });

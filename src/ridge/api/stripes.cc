@@ -21,6 +21,9 @@ struct SweptDimension {
 
 // Returns the only dimension with several values; the other dimensions are in the request.
 Result<SweptDimension> find_swept_dimension(const SweepRequest& request) {
+  if (request.on.size() > 1)
+    return usage_error(fmt::format("expected one machine with --stripes, found {}", request.on.size()),
+                       fmt::format("--on {}", request.on.front().name()));
   SweptDimension out{.request = {.program = request.program, .on = request.on.front()}};
   if (!request.dtypes.empty()) out.request.dtype = request.dtypes.front();
   for (const DimensionValues& range : request.ranges) {
@@ -38,14 +41,14 @@ Result<SweptDimension> find_swept_dimension(const SweepRequest& request) {
   return usage_error("expected --stripes along a dimension with several values, found none", "-d N=1024..4096:64");
 }
 
-// Predicts one size with the planner, which chooses the tiles. All predictions set the remark on their model.
+// Predicts one size with the planner, which chooses the tiles. Sets `remark` if the interval is wide for a reason.
 Result<Stripe> predict_with_plan(const Program& program, const Explanation& explained, Stripe out,
                                  std::string& remark) {
   RIDGE_TRY(planned, predict_program(program, explained, {.count_bytes = false}));
   const GroupPrediction& op = planned.kernels.front();
   out.kernel = op.plan.kernel;
   out.predicted_s = planned.predicted_s;
-  remark = planned.remark;
+  if (!planned.remark.empty()) remark = planned.remark;
   out.waves = op.plan.waves.value_or(1);
   if (!op.properties) return out;
   out.tiles = op.properties->work_items;
@@ -90,6 +93,10 @@ Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& re
   RIDGE_TRY(explained, ridge::explain(resolved.program, resolved.machine, request.dims, {}, Thresholds::skipped));
   Stripe out;
   out.flops = static_cast<double>(explained.ops.front().flops.value_or(0));
+  if (!is_cpu && !device_numbers(resolved.machine) && !has_library(resolved.machine))
+    return usage_error(
+        fmt::format("expected --stripes on a GPU of NVIDIA's or on cpu, found --on {}", resolved.machine.name),
+        "--on a100_80");
   const bool is_planned = is_cpu || (options.tile.empty() && device_numbers(resolved.machine));
   return is_planned ? predict_with_plan(resolved.program, explained, std::move(out), remark)
                     : predict_with_library(resolved, request, options.tile, std::move(out), remark);

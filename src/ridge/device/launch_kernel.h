@@ -1,5 +1,5 @@
-// Launches a kernel, by default one that may start before earlier kernels of its stream have ended (programmatic
-// dependent launch). The kernel itself waits for them before it reads what they write.
+// Launches a kernel in the given order. A kernel that may start before earlier kernels of its stream have ended
+// (programmatic dependent launch) waits for them itself before it reads what they write.
 #pragma once
 
 #include <cuda_runtime.h>

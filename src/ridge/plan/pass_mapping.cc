@@ -415,9 +415,9 @@ Result<MappedPass> map_pass_to_pipe(const PassContext& context, const StreamingP
   // Tiles that need several memory units are worth it if they save readings of the weights.
   PassContext larger = context;
   for (larger.tile = 2 * best.tile; larger.tile < 2 * best.extent; larger.tile *= 2) {
-    RIDGE_TRY(mapped, PassMapper(larger, pass).map_pass());
-    if (!mapped.placement.fits) break;
-    if (pass_seconds(mapped) < pass_seconds(best)) best = std::move(mapped);
+    auto mapped = PassMapper(larger, pass).map_pass();
+    if (!mapped || !mapped->placement.fits) break;
+    if (pass_seconds(*mapped) < pass_seconds(best)) best = *std::move(mapped);
   }
   return best;
 }

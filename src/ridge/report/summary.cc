@@ -75,13 +75,20 @@ std::string limit_text(const Threshold& t) {
   return t.value || t.condition.empty() ? range : range + " if " + t.condition;
 }
 
-// Returns the sizes that satisfy a lower and an upper limit: both limits if the lower one is the smaller, otherwise
-// either.
-std::string limits_text(const Threshold& a, const Threshold& b) {
-  const Threshold &lower = a.relation == Relation::at_least ? a : b, &upper = a.relation == Relation::at_least ? b : a;
-  if (a.relation != b.relation && a.value && b.value && *lower.value <= *upper.value)
-    return fmt::format("{} from {} to {}", a.dim, *lower.value, *upper.value);
-  return limit_text(a) + " or " + limit_text(b);
+// Returns the sizes that limits of one dimension leave: "S <= 8 or S from 586 to 6590". A lower limit holds up to the
+// next upper limit of the same unit.
+std::string format_limits(std::vector<const Threshold*> limits) {
+  std::ranges::stable_sort(limits, {}, [](const Threshold* t) { return std::pair(t->unit, t->value); });
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const Threshold& t = *limits[i];
+    const Threshold* next = i + 1 < limits.size() ? limits[i + 1] : nullptr;
+    const bool is_range = t.relation == Relation::at_least && next && next->relation == Relation::at_most && t.value &&
+                          next->value && t.unit == next->unit;
+    ranges.push_back(is_range ? fmt::format("{} from {} to {}", t.dim, *t.value, *next->value) : limit_text(t));
+    if (is_range) ++i;
+  }
+  return fmt::format("{}", fmt::join(ranges, " or "));
 }
 
 // Sizes of a dimension for which compute time exceeds memory time: every size, none, or those in `range`.
@@ -90,7 +97,7 @@ struct DimensionBalance {
   std::string range = {};
 };
 
-DimensionBalance balance_of_dimension(const std::vector<Threshold>& thresholds, const std::string& dim) {
+DimensionBalance find_dimension_balance(const std::vector<Threshold>& thresholds, const std::string& dim) {
   std::vector<const Threshold*> limits;
   DimensionBalance out;
   for (const Threshold& t : thresholds) {
@@ -99,9 +106,8 @@ DimensionBalance balance_of_dimension(const std::vector<Threshold>& thresholds, 
     out.never = true;
     if (t.relation == Relation::at_least || t.relation == Relation::at_most) limits.push_back(&t);
   }
-  if (limits.size() == 1) out.range = limit_text(*limits[0]);
-  if (limits.size() > 1) out.range = limits_text(*limits[0], *limits[1]);
   out.never = out.never && !out.always && limits.empty();
+  out.range = format_limits(std::move(limits));
   return out;
 }
 
@@ -111,7 +117,7 @@ std::string balance_text(const Report& report, const std::vector<Threshold>& thr
   std::vector<std::string> ranges, always, never;
   for (const std::string& dim : report.explanation.dim_names) {
     if (!is_shown_dim(report, dim)) continue;
-    DimensionBalance balance = balance_of_dimension(thresholds, dim);
+    DimensionBalance balance = find_dimension_balance(thresholds, dim);
     if (balance.always) always.push_back(dim);
     if (balance.never) never.push_back(dim);
     if (!balance.always && !balance.range.empty() && balance.range.size() <= max_range_length)
@@ -159,7 +165,7 @@ std::string capacity_text(const Report& report, const MemoryUse& memory) {
   if (!limits.empty())
     out += fmt::format("; {} {}", fits ? "each dimension alone up to" : "fits if reduced to one of",
                        fmt::join(limits, ", "));
-  if (memory.min_chips && *memory.min_chips > 1)
+  if (!fits && memory.min_chips && *memory.min_chips > 1)
     out += fmt::format("; needs {} chips", group_digits(static_cast<long long>(*memory.min_chips)));
   return out;
 }

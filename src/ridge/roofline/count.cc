@@ -288,14 +288,17 @@ void WorkCounter::count_calls(const Expression& op, const IndexSpaces& found, co
     for (const int argument : node.arguments)
       if (function != Function::divide || argument == node.arguments[1])
         varying.insert(varying.end(), dims[argument].begin(), dims[argument].end());
-    if (varying.empty()) continue;  // a constant, or a multiplication by one
+    if (varying.empty()) continue;  // All arguments, or the divisor, are the same for all elements
     const bool is_along = node.kind == Node::Kind::along_dims;
     const int space = found.space_of_node[is_along ? node.arguments[0] : static_cast<int>(i)];
     const std::vector<Axis>& all = space == 0 ? tensor(op.result).axes : found.axes[space];
     std::vector<Axis> axes;
     for (const Axis& axis : all)
       if (contains(varying, axis.dim)) axes.push_back(axis);
-    const int mask = masked.nodes.empty() || axes.size() < all.size() ? -1 : masked.nodes[i];
+    const int found_mask = masked.nodes.empty() ? -1 : masked.nodes[i];
+    const auto has_axis = [&](const std::string& dim) { return has_dim(axes, dim); };
+    const bool is_masked = found_mask >= 0 && std::ranges::all_of(counted_dims(masks.all[found_mask]), has_axis);
+    const int mask = is_masked ? found_mask : -1;
     add_function_calls(work, axes, function, node.repeat, masks, mask);
   }
 }

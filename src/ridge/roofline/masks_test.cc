@@ -55,11 +55,12 @@ TEST(ProgramMasks, of_large_finite_numbers_make_no_zeros_and_say_so) {
   const std::string before =
       "dims S = 8, T = S, E = 4\nq: bf16[S, E]   k: bf16[T, E]   v: bf16[T, E]\ns[S, T] = q * k\n";
   const std::string after = "\no: bf16[S, E] = p * v";
-  for (const std::string choice : {"where(index(T) <= index(S), 0, -10000)", "where(index(T) > index(S), -65504, 0)"}) {
+  for (const std::string choice : {"where(index(T) <= index(S), 0, -10000)", "where(index(T) > index(S), -1e+30, 0)"}) {
     const Explanation e = explained(before + "p[S, T] = softmax(s + " + choice + " over T)" + after);
     EXPECT_EQ(e.ops[2].flops, 2 * 64 * 4);
     ASSERT_EQ(e.not_counted.size(), 1u) << choice;
-    EXPECT_EQ(e.not_counted[0], choice + " of p is finite, so no element of p is known to be 0; -inf makes them 0");
+    EXPECT_EQ(e.not_counted[0],
+              choice + " of p is finite: no weight of its softmax is known to be 0; -inf makes them 0");
   }
   const Explanation small = explained(before + "p[S, T] = softmax(where(index(T) <= index(S), s, -1) over T)" + after);
   EXPECT_TRUE(small.not_counted.empty());

@@ -114,8 +114,8 @@ struct FitQuery {
   const ThresholdOptions& options;
 
   std::optional<LiveBytes::PeakUse> peak_at_size(std::int64_t value) const {
-    const auto sizes = options.rebind(dim, value);
-    return sizes ? live_bytes.find_peak(sizes->sizes) : std::nullopt;
+    const auto sizes = options.rebind_tensors(dim, value);
+    return sizes ? live_bytes.find_peak(*sizes) : std::nullopt;
   }
   bool fits_at(std::int64_t value) const {
     const auto use = peak_at_size(value);
@@ -333,7 +333,7 @@ MemoryUse analyze_memory(const Program& program, const Machine& machine, const B
   }
   if (!peak || !out.capacity) return out;
   if (unsharded_peak) out.min_chips = std::ceil(unsharded_peak->bytes / *out.capacity);
-  if (program.statements.size() > max_solved_statements || !options.rebind) return out;
+  if (program.statements.size() > max_solved_statements || !options.rebind_tensors) return out;
   out.capacity_thresholds = find_capacity_thresholds(live, bytes, *out.capacity, sizes, options, order);
   return out;
 }

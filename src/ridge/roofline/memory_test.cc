@@ -130,6 +130,24 @@ std::string in_place(std::string text) {
   return text;
 }
 
+// Searches for the largest size that fits count no pairs of masks, which may take too long.
+TEST(MemoryUse, largest_sizes_do_not_depend_on_masks) {
+  const Program program = parse(
+                              "dims S = 2048, T = S, H = 16, E = 128\n"
+                              "q: bf16[S, H, E]   k: bf16[T, H, E]   v: bf16[T, H, E]\ns[S, H, T] = q * k\n"
+                              "p[S, H, T] = softmax(where(index(T) <= index(S), s, -inf) over T)\n"
+                              "o: bf16[S, H, E] = p * v")
+                              .value();
+  const auto largest = [&](std::int64_t size) {
+    const auto e = explain(program, *find_machine("h100"), {{"S", size}}, DimensionSplit{"T", 4});
+    for (const Threshold& t : e->memory->capacity_thresholds)
+      if (t.dim == "S") return t.value.value_or(-1);
+    return std::int64_t{-1};
+  };
+  EXPECT_GT(largest(2048), 60'000);
+  EXPECT_EQ(largest(2048), largest(1024));
+}
+
 TEST(MemoryUse, of_a_result_that_replaces_an_input_is_not_counted_twice) {
   const MemoryUse stated = memory(in_place(adam), {{"P", 100}}, 1e6), silent = memory(adam, {{"P", 100}}, 1e6);
   EXPECT_EQ(stated.peak_bytes, 100 * (12 + 2 + 2));

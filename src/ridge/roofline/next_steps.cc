@@ -223,7 +223,8 @@ std::vector<LimiterChange> find_limiter_changes(const StepContext& context, cons
   for (const std::string& dim : dims)
     for (const Prediction& op : context.explanation.ops)
       for (const Threshold& t : op.thresholds) {
-        const bool usual = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory;
+        const bool usual = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory &&
+                           op.limiter != Limiter::network;  // Else the network would still decide
         if (usual && t.dim == dim && t.relation == Relation::at_least && t.value && op.time_lower_s)
           add_limiter_change(out, op, t);
       }
@@ -240,6 +241,9 @@ std::optional<NextStep> make_size_step(const StepContext& context, const Limiter
   step.description = fmt::format("{} {} {}: {} {}-bound", change.dim, below ? ">=" : "<", change.first,
                                  fmt::join(change.names, ", "), below ? "compute" : "memory");
   step.dims = {{change.dim, below ? change.first : change.first - 1}};
+  Bindings sizes = context.program_sizes();
+  sizes[change.dim] = step.dims.at(change.dim);
+  if (!context.program.bind_sizes(sizes)) return std::nullopt;  // Other sizes do not allow this one
   return step;
 }
 

@@ -43,7 +43,9 @@ using Rebinding = std::function<auto(const std::string& dim, std::int64_t value)
 struct ThresholdOptions {
   DerivedSizeMap derived_sizes = {};
   std::map<std::string, std::vector<std::string>> symbol_dims = {};
-  Rebinding rebind = {};                    // If unset, dimensions without a closed form are left out
+  Rebinding rebind = {};  // If unset, dimensions without a closed form are left out
+  // Same without the symbols of masks, which may take long to count and on which stored tensors do not depend
+  std::function<std::optional<Bindings>(const std::string& dim, std::int64_t value)> rebind_tensors = {};
   std::shared_ptr<int> searches_left = {};  // Remaining searches; nullptr: any number
 };
 

@@ -207,13 +207,18 @@ void add_unit_thresholds(Prediction& fused, const std::vector<UnitWork>& units, 
   fused.flop_weights.insert(fused.flop_weights.end(), second.flop_weights.begin(), second.flop_weights.end());
   for (Threshold& t : fused.thresholds)
     if (t.roofs[0] == Limiter::compute) t.unit = unit_name(units.front().unit);
-  for (Threshold& other : second.thresholds) {
+  const auto is_only = [](const std::vector<Threshold>& all, const Threshold& t) {
+    return std::ranges::count_if(all, [&](const Threshold& o) { return o.dim == t.dim && o.roofs == t.roofs; }) == 1;
+  };
+  const std::vector<Threshold> first = fused.thresholds, others = second.thresholds;
+  for (Threshold other : others) {
     if (other.roofs[0] != Limiter::compute) continue;
     other.unit = unit_name(units.back().unit);
     const auto same = std::find_if(fused.thresholds.begin(), fused.thresholds.end(), [&](const Threshold& t) {
       return t.dim == other.dim && t.roofs == other.roofs && t.unit != other.unit;
     });
-    const auto one = same == fused.thresholds.end() ? std::nullopt : merge_thresholds(*same, other);
+    const bool is_single = same != fused.thresholds.end() && is_only(first, other) && is_only(others, other);
+    const auto one = is_single ? merge_thresholds(*same, other) : std::nullopt;
     if (one)
       *same = *one;
     else

@@ -117,12 +117,8 @@ function combineThresholds(a, b, either) {
 
 // Returns where the longer of two units, which run concurrently, takes at least as long as another roof.
 function combineUnits([first = [], second = []]) {
-  const out = [...first];
-  for (const t of second) {
-    const at = out.findIndex((other) => !second.includes(other)), both = at < 0 ? null : combineThresholds(out[at], t, true);
-    out.splice(both ? at : out.length, 1, both ?? t);
-  }
-  return out;
+  const both = first.length === 1 && second.length === 1 ? combineThresholds(first[0], second[0], true) : null;
+  return both ? [both] : [...first, ...second];
 }
 
 // Returns where a row's compute time exceeds the time of another roof.

@@ -134,8 +134,9 @@ std::vector<PicturePoint> mode_curve(std::span<const CallModeReport> sweep, std:
   for (const CallModeReport& r : sweep) {
     const double call_s = sync_seconds_per_call(r), seconds = r.costs[mode].seconds;
     if (call_s <= 0) continue;
-    for (int i = 1; before && i < steps; ++i) {
-      const double first = sync_seconds_per_call(*before), first_s = before->costs[mode].seconds;
+    const double first = before ? sync_seconds_per_call(*before) : call_s;
+    for (int i = 1; first != call_s && i < steps; ++i) {
+      const double first_s = before->costs[mode].seconds;
       const double at = first * std::pow(call_s / first, static_cast<double>(i) / steps);
       out.push_back({x.position(at), y.position(first_s + (seconds - first_s) * (at - first) / (call_s - first))});
     }

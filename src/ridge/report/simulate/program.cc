@@ -82,7 +82,7 @@ std::string fastest_mode_text(const MappedProgram& m) {
   if (fastest->mode == CallMode::kernel_by_kernel && fused.is_possible) {
     out +=
         fmt::format("; fusing does not pay: {} times as long", format_significant(fused.seconds / fastest->seconds, 3));
-    if (const std::string reason = repeated_weights_text(m); !reason.empty()) out += ", because " + reason;
+    if (const std::string reason = repeated_weights_text(m); !reason.empty()) out += "; " + reason;
   }
   return out + "\n";
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ridge/base/contains.h"
 #include "ridge/program/sharding.h"
@@ -261,16 +262,18 @@ bool is_comparison(const Node& node) {
 
 // True if a condition on indices chooses a large negative number, which softmax makes a weight of almost, but not
 // certainly, 0.
-bool has_finite_mask(const Node& node, const std::vector<ValueCases>& known) {
-  if (node.kind != Node::Kind::call || node.function != Function::where) return false;
-  const Rational large(-1000);
-  const auto is_large = [&](const IndexValue& v) { return v.constant() && *v.constant() <= large; };
-  const auto argument = [&](std::size_t i) -> const ValueCases& {
-    return known[static_cast<std::size_t>(node.arguments[i])];
+bool has_finite_mask(const Expression& op, const Node& node, const std::vector<ValueCases>& known) {
+  const auto is_softmax = [](const Node& n) {
+    return n.kind == Node::Kind::along_dims && n.function == Function::softmax;
   };
-  const Formula first = argument(0).where_nonzero();
-  return !first.is_all() && !first.is_none() &&
-         (argument(1).where(is_large).is_all() || argument(2).where(is_large).is_all());
+  if (node.kind != Node::Kind::call || node.function != Function::where || std::ranges::none_of(op.nodes, is_softmax))
+    return false;
+  const auto is_large = [&](std::size_t i) {
+    const Node& branch = op.nodes[node.arguments[i]];
+    return branch.kind == Node::Kind::number && branch.number <= -1000 && std::isfinite(branch.number);
+  };
+  const Formula first = known[static_cast<std::size_t>(node.arguments[0])].where_nonzero();
+  return !first.is_all() && !first.is_none() && (is_large(1) || is_large(2));
 }
 
 // Values that are too many to follow are unknown. Notes conditions on indices that are not understood or exclude
@@ -285,8 +288,8 @@ std::vector<ValueCases> IndexMaskFinder::find_node_values(const Expression& op) 
     if (!is_simple || (is_comparison(op.nodes[n]) && !found.where(is_open).is_none()))
       add_note(fmt::format("the condition {} of {} is not understood as one on indices alone: it excludes no work",
                            print_subexpression(program_, op, n), program_.tensors[op.result].name));
-    if (has_finite_mask(op.nodes[n], out))
-      add_note(fmt::format("{0} of {1} is finite, so no element of {1} is known to be 0; -inf makes them 0",
+    if (has_finite_mask(op, op.nodes[n], out))
+      add_note(fmt::format("{} of {} is finite: no weight of its softmax is known to be 0; -inf makes them 0",
                            print_subexpression(program_, op, n), program_.tensors[op.result].name));
     out.push_back(std::move(found));
   }

@@ -62,8 +62,8 @@ class Rebinder {
     return known->second ? &*known->second : nullptr;
   }
 
- private:
-  std::optional<Bindings> bind(const std::string& dim, std::int64_t value) {
+  // Binds all sizes but the symbols of masks.
+  std::optional<Bindings> bind_tensors(const std::string& dim, std::int64_t value) const {
     Bindings requested = given_;
     requested[dim] = value;
     auto dims = program_.bind_sizes(requested);
@@ -72,6 +72,13 @@ class Rebinder {
     for (const auto& [name, size] : e_.dims)  // Largest shards, including those that are equal now
       if (is_shard_symbol(name)) dims->insert({name, shard_size(name, *dims)});
     for (const auto& [name, shard] : largest_shards(device_program_, *dims)) (*dims)[name] = shard;
+    return *std::move(dims);
+  }
+
+ private:
+  std::optional<Bindings> bind(const std::string& dim, std::int64_t value) {
+    auto dims = bind_tensors(dim, value);
+    if (!dims) return std::nullopt;
     for (const MaskCount& each : e_.masks) {
       if (each.unmasked != Polynomial::make_symbol(each.mask.symbol)) continue;
       const auto count = each.mask.region ? regions_.count(each.mask, *dims) : count_unmasked(each.mask, *dims);
@@ -79,7 +86,7 @@ class Rebinder {
       if (!count) return std::nullopt;
       (*dims)[each.mask.symbol] = *count;
     }
-    return *std::move(dims);
+    return dims;
   }
 
   const Program& program_;
@@ -102,8 +109,11 @@ ThresholdOptions make_threshold_options(const Program& program, const Program& d
     if (each.unmasked == Polynomial::make_symbol(each.mask.symbol))
       out.symbol_dims[each.mask.symbol] = dependency_dims(each.mask);
   out.searches_left = std::make_shared<int>(max_searches);
-  out.rebind = [rebinder = std::make_shared<Rebinder>(program, device_program, given, e, out.searches_left)](
-                   const std::string& dim, std::int64_t value) { return rebinder->rebind(dim, value); };
+  const auto rebinder = std::make_shared<Rebinder>(program, device_program, given, e, out.searches_left);
+  out.rebind = [rebinder](const std::string& dim, std::int64_t value) { return rebinder->rebind(dim, value); };
+  out.rebind_tensors = [rebinder](const std::string& dim, std::int64_t value) {
+    return rebinder->bind_tensors(dim, value);
+  };
   return out;
 }
 
