@@ -217,8 +217,11 @@ void add_unit_thresholds(Prediction& fused, const std::vector<UnitWork>& units, 
     const auto same = std::find_if(fused.thresholds.begin(), fused.thresholds.end(), [&](const Threshold& t) {
       return t.dim == other.dim && t.roofs == other.roofs && t.unit != other.unit;
     });
-    const bool is_single = same != fused.thresholds.end() && is_only(first, other) && is_only(others, other);
-    const auto one = is_single ? merge_thresholds(*same, other) : std::nullopt;
+    const bool is_compared = same != fused.thresholds.end();
+    if (is_compared && (other.relation == Relation::never || same->relation == Relation::always)) continue;
+    const bool is_single = is_compared && is_only(first, other) && is_only(others, other);
+    const bool is_replaced = is_compared && same->relation == Relation::never;
+    const auto one = is_single || is_replaced ? merge_thresholds(*same, other) : std::nullopt;
     if (one)
       *same = *one;
     else

@@ -117,6 +117,9 @@ function combineThresholds(a, b, either) {
 
 // Returns where the longer of two units, which run concurrently, takes at least as long as another roof.
 function combineUnits([first = [], second = []]) {
+  const is = (relation, list) => list.length === 1 && list[0].relation === relation;
+  if (!second.length || is('never', second) || is('always', first)) return first;
+  if (!first.length || is('never', first) || is('always', second)) return second;
   const both = first.length === 1 && second.length === 1 ? combineThresholds(first[0], second[0], true) : null;
   return both ? [both] : [...first, ...second];
 }
