@@ -216,6 +216,10 @@ TEST_F(CliTest, RanksMachinesInOneTable) {
   EXPECT_EQ(ranking["machines"][1]["machine"]["name"], "h200");
   EXPECT_TRUE(ridge(csv).out.starts_with("machine,limiter,lower,no overlap,vs the fastest,fused,largest\nb200,"));
   EXPECT_EQ(ridge(steps).code, 2);
+  std::vector<std::string> layers = words;
+  layers.insert(layers.end(), {"--layers", "32"});
+  EXPECT_TRUE(holds(ridge(layers).out,
+                    "times are of one of 32 layers; --on b200 alone prints those of all and their memory\n"));
 }
 
 TEST_F(CliTest, AcceptsSizesAndProgramInAnyPosition) {

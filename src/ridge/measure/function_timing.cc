@@ -39,7 +39,7 @@ template <class Work> void keep_shortest_time(double& seconds, const Work& work)
   seconds = std::min(seconds, timer.seconds());
 }
 
-std::vector<Function> functions_with_costs() {
+std::vector<Function> list_functions_with_costs() {
   std::vector<Function> out;
   for (const FunctionInfo& info : function_table)
     if (info.has_cost) out.push_back(info.function);
@@ -48,7 +48,7 @@ std::vector<Function> functions_with_costs() {
 
 }  // namespace
 
-double cost_of_call(const FunctionTimings& t) {
+double compute_call_cost(const FunctionTimings& t) {
   const double rate = t.peak_flops / t.peak_s;
   const double single_s = t.single_s / t.elements, more_s = t.long_s - t.short_s;
   const bool is_disturbed = more_s < t.short_s / 4;  // The long chain makes four times as many calls as the short one
@@ -82,14 +82,14 @@ FunctionTimings time_function(Function function, double seconds, const pool::Pea
 
 std::vector<double> measure_function_costs(double seconds_each, const pool::PeakLoops& loops) {
   std::vector<double> costs;
-  for (const Function function : functions_with_costs())
-    costs.push_back(cost_of_call(time_function(function, seconds_each, loops)));
+  for (const Function function : list_functions_with_costs())
+    costs.push_back(compute_call_cost(time_function(function, seconds_each, loops)));
   return costs;
 }
 
 std::vector<ProbeLine> make_cost_lines(const std::vector<std::vector<double>>& runs) {
   std::vector<ProbeLine> lines;
-  const std::vector<Function> functions = functions_with_costs();
+  const std::vector<Function> functions = list_functions_with_costs();
   for (std::size_t i = 0; i < functions.size(); ++i) {
     std::vector<double> costs;
     for (const std::vector<double>& run : runs) costs.push_back(run[i]);

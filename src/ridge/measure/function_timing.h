@@ -22,7 +22,7 @@ struct FunctionTimings {
 
 // Returns the FLOPs at the peak that one more call takes, or a single call with its load and store if that is less; at
 // least 1, because a call counts as 1 FLOP. Repeated calls wait for each other, single ones overlap.
-double cost_of_call(const FunctionTimings& timings);
+double compute_call_cost(const FunctionTimings& timings);
 
 // Times a function on the calling thread for `seconds`, or for one turn if that takes longer. The data stays in the L1.
 FunctionTimings time_function(Function function, double seconds, const pool::PeakLoops& loops);
@@ -33,8 +33,8 @@ std::vector<double> measure_function_costs(double seconds_each, const pool::Peak
 // Returns a line for each function from the costs of each run; the unit is FLOP.
 std::vector<ProbeLine> make_cost_lines(const std::vector<std::vector<double>>& runs);
 
-// Adds the costs (`cost_exp`) from the lines in FLOP, as whole numbers. It takes the smallest of
-// the runs, so that predicted times stay lower bounds.
+// Adds the costs (`cost_exp`) from the lines in FLOP, as whole numbers. It takes the smallest of the runs, so that
+// predicted times stay lower bounds.
 void add_function_costs(Machine& machine, const std::vector<ProbeLine>& lines);
 
 }  // namespace ridge

@@ -7,31 +7,29 @@
 namespace ridge {
 namespace {
 
+// Returns times of two chains beside a peak of 1e11 FLOP/s; a single call takes 1 ns.
+FunctionTimings make_timings(double short_s, double long_s) {
+  return {.peak_s = 1e-5,
+          .single_s = 1e-5,
+          .short_s = short_s,
+          .long_s = long_s,
+          .peak_flops = 1e6,
+          .elements = 10'000,
+          .more_calls = 40'000};
+}
+
 TEST(FunctionTiming, CostsAreFlopsAtThePeakOfOneMoreCall) {
-  // The peak is 1e11 FLOP/s; a call takes (30 - 10) us / 40 000 = 0.5 ns.
-  FunctionTimings timings{.peak_s = 1e-5,
-                          .single_s = 1e-5,
-                          .short_s = 1e-5,
-                          .long_s = 3e-5,
-                          .peak_flops = 1e6,
-                          .elements = 10'000,
-                          .more_calls = 40'000};
-  EXPECT_DOUBLE_EQ(cost_of_call(timings), 50);
+  FunctionTimings timings = make_timings(1e-5, 3e-5);  // A call takes (30 - 10) us / 40 000 = 0.5 ns
+  EXPECT_DOUBLE_EQ(compute_call_cost(timings), 50);
   timings.single_s = 4e-6;
-  EXPECT_DOUBLE_EQ(cost_of_call(timings), 40) << "single calls overlap, repeated ones wait for each other";
+  EXPECT_DOUBLE_EQ(compute_call_cost(timings), 40) << "single calls overlap, repeated ones wait for each other";
 }
 
 TEST(FunctionTiming, ACallTakesAtLeastOneFlop) {
-  FunctionTimings timings{.peak_s = 1e-5,
-                          .single_s = 1e-5,
-                          .short_s = 3e-5,
-                          .long_s = 1e-5,
-                          .peak_flops = 1e6,
-                          .elements = 10'000,
-                          .more_calls = 40'000};
-  EXPECT_DOUBLE_EQ(cost_of_call(timings), 100) << "noise made the longer chain faster: the single call decides";
+  FunctionTimings timings = make_timings(3e-5, 1e-5);
+  EXPECT_DOUBLE_EQ(compute_call_cost(timings), 100) << "noise made the longer chain faster: the single call decides";
   timings.single_s = 1e-8;
-  EXPECT_EQ(cost_of_call(timings), 1);
+  EXPECT_EQ(compute_call_cost(timings), 1);
 }
 
 TEST(FunctionTiming, TimesEveryFunctionOfTheTable) {

@@ -24,7 +24,7 @@ namespace ridge {
 namespace {
 
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
-constexpr double function_time_fraction = 0.05;  // time of a function over that of another quantity
+constexpr double function_time_fraction = 0.05;  // Each function is timed for this part of another quantity's time
 
 // Anonymous memory on 2 MiB pages where the system grants them, so that TLB misses do not lower the measured bandwidth.
 class ProbeBuffer {
@@ -60,7 +60,7 @@ BufferPart part_of_worker(std::size_t bytes, int cores, int worker) {
 struct ProbedQuantity {
   std::string name, unit;
   int cores;
-  std::function<double(int worker)> do_work;  // does about 0.1 ms of work and returns the amount of work
+  std::function<double(int worker)> do_work;  // Works for about 0.1 ms and returns the amount of work
 };
 
 // Cuts every worker's part of a buffer into pieces and returns them in turn, so that a step is short and no piece is
@@ -70,13 +70,13 @@ class BufferPieces {
   BufferPieces(std::size_t bytes, int cores) : bytes_(bytes), cores_(cores), turns_(static_cast<std::size_t>(cores)) {}
   BufferPart next(int worker) {
     const BufferPart part = part_of_worker(bytes_, cores_, worker);
-    const std::size_t each = std::max<std::size_t>(part.bytes / max_pieces / 1024, 1) * 1024;
-    const std::size_t turn = turns_[worker].value++ % std::max<std::size_t>(part.bytes / each, 1);
+    const std::size_t each = std::min(piece_bytes, part.bytes);
+    const std::size_t turn = turns_[worker].value++ % (part.bytes / each);
     return {part.begin + turn * each, each};
   }
 
  private:
-  static constexpr std::size_t max_pieces = 64;
+  static constexpr std::size_t piece_bytes = std::size_t{1} << 20;
   struct alignas(64) Turn {  // a cache line of its own
     std::size_t value = 0;
   };
@@ -188,24 +188,24 @@ Result<std::vector<ProbeLine>> measure_quantities(const std::vector<ProbedQuanti
                                                   const ProbeOptions& options) {
   std::vector<std::vector<double>> rates(list.size()), shares(list.size()), costs;
   ProbeProgress progress{.done = 0, .total = options.runs * static_cast<int>(list.size() + 1), .quantity = {}};
-  const auto stops_at = [&](std::string_view what) {
+  const auto report_progress = [&](std::string_view what) {  // Returns false if the probe is to stop
     progress.quantity = what;
-    return options.progress && !options.progress(progress);
+    return !options.progress || options.progress(progress);
   };
   for (int run = 0; run < options.runs; ++run) {
     for (std::size_t i = 0; i < list.size(); ++i) {
-      if (stops_at(fmt::format("{}, {}", list[i].name, describe_cores(list[i].cores)))) return stopped_error();
+      if (!report_progress(fmt::format("{}, {}", list[i].name, describe_cores(list[i].cores)))) return stopped_error();
       if (run == 0) run_quantity(list[i], 0.1 * options.seconds);
       const ProbeRun found = run_quantity(list[i], options.seconds);
       rates[i].push_back(found.rate);
       shares[i].push_back(found.cpu_share);
       ++progress.done;
     }
-    if (stops_at("functions, one core")) return stopped_error();
+    if (!report_progress("functions, one core")) return stopped_error();
     costs.push_back(measure_function_costs(function_time_fraction * options.seconds, loops));
     ++progress.done;
   }
-  stops_at({});
+  report_progress({});
   std::vector<ProbeLine> lines;
   for (std::size_t i = 0; i < list.size(); ++i)
     lines.push_back({list[i].name, list[i].unit, list[i].cores, compute_statistics(rates[i]),

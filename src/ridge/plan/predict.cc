@@ -79,6 +79,10 @@ std::int64_t step_buffer_bytes(const Plan& plan, const PlanStep& step) {
   return bytes;
 }
 
+void add_remark(std::string& all, const std::string& remark) {
+  if (all.find(remark) == std::string::npos) all += (all.empty() ? "" : "; ") + remark;
+}
+
 // Adds a step as a library kernel, timed by a formula. Returns false if there is none for it. Without calibration, a
 // formula for memory-bound kernels serves machines that Ridge's own kernels do not run on.
 Result<bool> add_formula_kernel(GroupPrediction& op, const PlanContext& x, const PlanStep& step, std::string& remark) {
@@ -90,10 +94,9 @@ Result<bool> add_formula_kernel(GroupPrediction& op, const PlanContext& x, const
   auto known = estimate_with_formula(machine, *kernel->formula, kernel->sizes, rates);
   if (!known && kernel->formula == &ops::streamed_formula() && !device_numbers(machine)) {
     known = estimate_uncalibrated(machine, *kernel->formula, kernel->sizes, rates);
-    if (remark.empty())
-      remark = fmt::format(
-          "memory-bound kernels are not calibrated on {}: their rates are typical ones, so the interval is wider",
-          machine.name);
+    add_remark(remark, fmt::format("memory-bound kernels are not calibrated on {}: their rates are typical ones, so "
+                                   "the interval is wider",
+                                   machine.name));
   }
   if (!known) return false;
   add_time(op, known->seconds, known->spread);
@@ -115,7 +118,7 @@ Result<bool> add_library_kernel(GroupPrediction& op, const PlanContext& x, const
   op.traffic_bytes += bytes;
   op.memory_bytes += bytes;
   op.plan = {.kernel = "cublaslt"};
-  if (!library.is_calibrated) remark = uncalibrated_remark(machine);
+  if (!library.is_calibrated) add_remark(remark, uncalibrated_remark(machine));
   return true;
 }
 

@@ -109,6 +109,9 @@ std::string render_ranking_text(const std::vector<Report>& reports, const TextSt
   out +=
       "\n" + text_table(ranking_table(reports), {ranking_right_aligned, {"largest", "vs the fastest", "fused"}}, style);
   for (const std::string& remark : first.explanation.remarks) out += remark + "\n";
+  if (first.layers)
+    out += fmt::format("times are of one of {} layers; --on {} alone prints those of all and their memory\n",
+                       first.layers->count, first.explanation.machine.name);
   for (const Report& report : reports)
     if (const std::string& missing = report.explanation.total.missing; !missing.empty())
       out += fmt::format("{}: {} is unknown\n", report.explanation.machine.name, missing);

@@ -391,6 +391,17 @@ TEST(Report, NamesTheCacheInEveryFormat) {
   }
 }
 
+TEST(Report, SaysThatGuessedNumbersAreNoBounds) {
+  const std::string said = "above 100 %: the guessed numbers below are too low, so these times are no bounds\n";
+  Report report = make_run_report();
+  report.measured->total.fraction_of_roof = 1.1;
+  EXPECT_EQ(render_text(report).find(said), std::string::npos) << "no number is guessed";
+  report.explanation.machine.memory[0].bandwidth->origin = Origin::guessed;
+  EXPECT_NE(render_text(report).find(said), std::string::npos);
+  report.measured->total.fraction_of_roof = 0.9;
+  EXPECT_EQ(render_text(report).find(said), std::string::npos);
+}
+
 // Alone or embedded in a page, the picture scales to the available width, and its background fills the rest.
 TEST(Picture, ScalesAndItsBackgroundFillsThePage) {
   const std::string svg = render_svg(make_run_report());

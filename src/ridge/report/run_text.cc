@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/text_parts.h"
 
 namespace ridge {
@@ -160,6 +161,10 @@ std::string measured_text(const Report& report, const TextStyler& styled) {
   out += measured.device ? device_lines(report) : cpu_lines(measured);
   out += fmt::format("checked {} of {} results against fp64\n", group_digits(measured.total.checked),
                      group_digits(measured.total.elements));
+  const std::vector<const Peak*> peaks = used_peaks(report.explanation);
+  if (measured.total.fraction_of_roof.value_or(0) > 1 &&
+      least_certain_origin(report.explanation.machine, peaks) == Origin::guessed)
+    out += "above 100 %: the guessed numbers below are too low, so these times are no bounds\n";
   for (const OpMeasurement& op : measured.ops)
     for (const std::string& warning : op.warnings) out += "warning: " + warning + "\n";
   out += outlier_lines(report);

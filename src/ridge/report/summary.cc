@@ -115,18 +115,22 @@ DimensionBalance find_dimension_balance(const std::vector<Threshold>& thresholds
 // >= 512", "for no B, D". At most `max_ranges` sizes are named.
 std::string balance_text(const Report& report, const std::vector<Threshold>& thresholds, std::size_t max_ranges) {
   std::vector<std::string> ranges, always, never;
+  bool has_long_range = false;
   for (const std::string& dim : report.explanation.dim_names) {
     if (!is_shown_dim(report, dim)) continue;
     DimensionBalance balance = find_dimension_balance(thresholds, dim);
     if (balance.always) always.push_back(dim);
     if (balance.never) never.push_back(dim);
-    if (!balance.always && !balance.range.empty() && balance.range.size() <= max_range_length)
+    if (balance.always || balance.range.empty()) continue;
+    if (balance.range.size() > max_range_length)
+      has_long_range = true;
+    else
       ranges.push_back(std::move(balance.range));
   }
   if (ranges.size() > max_ranges) ranges.resize(max_ranges);
   if (!ranges.empty()) return fmt::format("for {}", fmt::join(ranges, " or "));
   if (!always.empty()) return fmt::format("for every {}", fmt::join(always, ", "));
-  return never.empty() ? std::string() : fmt::format("for no {}", fmt::join(never, ", "));
+  return never.empty() || has_long_range ? std::string() : fmt::format("for no {}", fmt::join(never, ", "));
 }
 
 // Returns the line with at most `max_ranges` sizes for each question. With `only_sizes` it leaves out questions that no

@@ -180,10 +180,8 @@ const Prediction& find_decisive_operation(const std::vector<Prediction>& ops) {
   return *std::ranges::max_element(ops, {}, rank);
 }
 
-// Returns the threshold from which at least one of two concurrent units limits, or nullopt if both must be reported.
-std::optional<Threshold> merge_thresholds(const Threshold& a, const Threshold& b) {
-  if (a.relation == Relation::never || b.relation == Relation::always) return b;
-  if (b.relation == Relation::never || a.relation == Relation::always) return a;
+// Returns the limit that holds where one of two does, or nullopt if there is no single one.
+std::optional<Threshold> merge_limits(const Threshold& a, const Threshold& b) {
   if (!a.value || !b.value) return std::nullopt;
   if (a.relation != b.relation) {
     const bool a_first = a.relation == Relation::at_most;
@@ -193,6 +191,21 @@ std::optional<Threshold> merge_thresholds(const Threshold& a, const Threshold& b
   }
   const bool first = a.relation == Relation::at_least ? *a.value <= *b.value : *a.value >= *b.value;
   return first ? a : b;
+}
+
+bool is_only(Relation relation, const std::vector<Threshold>& all) {
+  return all.size() == 1 && all.front().relation == relation;
+}
+
+// Returns the thresholds of one dimension from which at least one of two concurrent units limits; those of both units
+// if they cannot be merged.
+std::vector<Threshold> merge_units(std::vector<Threshold> first, std::vector<Threshold> second) {
+  if (second.empty() || is_only(Relation::never, second) || is_only(Relation::always, first)) return first;
+  if (first.empty() || is_only(Relation::never, first) || is_only(Relation::always, second)) return second;
+  if (first.size() == 1 && second.size() == 1)
+    if (auto one = merge_limits(first.front(), second.front())) return {*std::move(one)};
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
 }
 
 // Adds the thresholds of each unit; merges those of two units if possible.
@@ -205,28 +218,21 @@ void add_unit_thresholds(Prediction& fused, const std::vector<UnitWork>& units, 
   second.flop_weights.clear();
   add_sum_thresholds(second, units.back().normalized, context);
   fused.flop_weights.insert(fused.flop_weights.end(), second.flop_weights.begin(), second.flop_weights.end());
+  std::erase_if(second.thresholds, [](const Threshold& t) { return t.roofs[0] != Limiter::compute; });
+  for (Threshold& t : second.thresholds) t.unit = unit_name(units.back().unit);
   for (Threshold& t : fused.thresholds)
     if (t.roofs[0] == Limiter::compute) t.unit = unit_name(units.front().unit);
-  const auto is_only = [](const std::vector<Threshold>& all, const Threshold& t) {
-    return std::ranges::count_if(all, [&](const Threshold& o) { return o.dim == t.dim && o.roofs == t.roofs; }) == 1;
-  };
-  const std::vector<Threshold> first = fused.thresholds, others = second.thresholds;
-  for (Threshold other : others) {
-    if (other.roofs[0] != Limiter::compute) continue;
-    other.unit = unit_name(units.back().unit);
-    const auto same = std::find_if(fused.thresholds.begin(), fused.thresholds.end(), [&](const Threshold& t) {
-      return t.dim == other.dim && t.roofs == other.roofs && t.unit != other.unit;
-    });
-    const bool is_compared = same != fused.thresholds.end();
-    if (is_compared && (other.relation == Relation::never || same->relation == Relation::always)) continue;
-    const bool is_single = is_compared && is_only(first, other) && is_only(others, other);
-    const bool is_replaced = is_compared && same->relation == Relation::never;
-    const auto one = is_single || is_replaced ? merge_thresholds(*same, other) : std::nullopt;
-    if (one)
-      *same = *one;
-    else
-      fused.thresholds.push_back(std::move(other));
+  std::vector<Threshold> merged, left = std::move(fused.thresholds);
+  left.insert(left.end(), second.thresholds.begin(), second.thresholds.end());
+  while (!left.empty()) {
+    const auto is_same = [key = left.front()](const Threshold& t) { return t.dim == key.dim && t.roofs == key.roofs; };
+    std::vector<Threshold> of_unit[2];
+    for (const Threshold& t : left)
+      if (is_same(t)) of_unit[t.unit == unit_name(units.back().unit)].push_back(t);
+    std::ranges::copy(merge_units(std::move(of_unit[0]), std::move(of_unit[1])), std::back_inserter(merged));
+    std::erase_if(left, is_same);
   }
+  fused.thresholds = std::move(merged);
 }
 
 // Predicts operations as one kernel. The units compute concurrently, each runs its operations one after another,

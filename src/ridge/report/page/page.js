@@ -137,7 +137,7 @@ class RidgePage {
 
   // Sets the sizes and the machine of a saved run.
   showRun(run) {
-    for (const [name, value] of Object.entries(run.dims)) this.sizes[name] = BigInt(value);
+    for (const [name, value] of Object.entries(run.dims)) if (Number.isSafeInteger(value)) this.sizes[name] = BigInt(value);
     this.machine = this.machineNamed(run.machine.name);
     this.redraw();
   }
