@@ -124,8 +124,11 @@ StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, Til
 void divide_shared_groups(const MatmulSizes& p, const MatmulOperands& o, int threads, CpuSchedule& s) {
   const Engine& e = *o.engine;
   const bool is_even = round_up(p.size.n, e.cols * threads) * 4 <= p.size.n * 5;
+  // With several stages of k, packing all of B twice costs more than uneven columns, unless B is computed: then it is
+  // read from the caches.
+  const bool packs_once = s.stages * s.column_blocks == 1 || o.right->computed != nullptr;
   const bool cut_rows = p.size.n >= 2 * e.cols * threads
-                            ? !is_even && s.stages * s.column_blocks == 1 && 2 * p.size.m >= 3 * e.rows * threads
+                            ? !is_even && packs_once && 2 * p.size.m >= 3 * e.rows * threads
                             : !is_even || s.stages == 1 || o.right->row_stride == 1 || p.size.m > 2 * p.size.n;
   if (!cut_rows) {
     s.column_blocks = round_up(s.column_blocks, threads);
