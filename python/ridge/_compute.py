@@ -124,12 +124,13 @@ def geglu(x, w, b=None, *, approximate="none", out=None, threads=0):
     return run("\n".join(lines), out=out, threads=threads, **given)
 
 
-def is_one_kernel(q, v, has_lengths=False):
-    """True if a single kernel, with exponentials exact to 2^-22, computes this attention: 16-bit inputs, or inputs with
-    sequence lengths, and values as wide as keys."""
+def is_one_kernel(q, v):
+    """True if a single kernel, with exponentials exact to 2^-22, computes this attention: values as wide as keys and, on a
+    device, 16-bit inputs."""
     width = _last(q)
-    is_aligned = width % 8 == 0 or str(getattr(q, "device", "cpu")) == "cpu"  # device kernels read 16-byte vectors
-    return (_dtype(q) != "f32" or has_lengths) and width == _last(v) <= 256 and is_aligned
+    is_on_cpu = str(getattr(q, "device", "cpu")) == "cpu"
+    is_aligned = width % 8 == 0 or is_on_cpu  # device kernels read 16-byte vectors
+    return (_dtype(q) != "f32" or is_on_cpu) and width == _last(v) <= 256 and is_aligned
 
 
 def score_mask(causal, has_lengths, key="index(T)"):
@@ -160,8 +161,8 @@ def attention(q, k, v, *, causal=False, scale=None, lengths=None, pages=None, ou
              sequence: query i attends to keys up to lengths[b] - S + i.
     pages    int32[B, M], or with more leading axes before M: k and v are stored in pages, [P, ..., R, E] without these
              axes; key t of sequence b is row t % R of page pages[b, t // R].
-    For bf16 or f16 with V = E <= 256 (on a device, a multiple of 8), a single kernel computes the result and stores no
-    scores; on a CPU, also for f32 with lengths. Otherwise the scores are stored in memory, [..., S, T].
+    With V = E <= 256 (on a device, 16-bit arrays and a multiple of 8), a single kernel computes the result and stores no
+    scores. Otherwise the scores are stored in memory, [..., S, T].
     """
     lead = _axes(_rank("q", q) - 2)
     lead = f"{lead}, " if lead else ""
@@ -172,7 +173,7 @@ def attention(q, k, v, *, causal=False, scale=None, lengths=None, pages=None, ou
         given["n"] = lengths
         declared.append(declared_lengths(lead, lengths))
     keys, key, of_k, taken = "T", "index(T)", f"{lead}T", ("k", "v")
-    of_scores, of_weights, width = ("", "", "X") if is_one_kernel(q, v, lengths is not None) else (": f32", f": {dtype}", "Y")
+    of_scores, of_weights, width = ("", "", "X") if is_one_kernel(q, v) else (": f32", f": {dtype}", "Y")
     if pages is not None:
         given["pages"] = pages
         keys, key, taken = "M, R", "index(M) * size(R) + index(R)", ("a", "b")

@@ -68,7 +68,8 @@ def _attention_backward(gradient, q, k, v, o=None, lse=None, causal=False, scale
     if lengths is not None:
         given["n"] = lengths
         declared = "   " + declared_lengths(lead, lengths)
-    text = _ATTENTION_BACKWARD if lengths is None and is_one_kernel(q, v) else _ATTENTION_BACKWARD_UNFUSED
+    in_one_kernel = lengths is None and spelling(q) != "f32" and is_one_kernel(q, v)
+    text = _ATTENTION_BACKWARD if in_one_kernel else _ATTENTION_BACKWARD_UNFUSED
     program = text.format(t=spelling(q), l=lead, score=score, scale=factor, n=declared)
     found = ridge.run(program, wanted=["dq", "dk", "dv"], **given)
     return found["dq"], found["dk"], found["dv"]

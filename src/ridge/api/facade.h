@@ -12,7 +12,7 @@
 #include "ridge/distributed/shard.h"
 #include "ridge/plan/kernel_list.h"
 #include "ridge/plan/llama_decode.h"
-#include "ridge/plan/metapipe_mapping.h"
+#include "ridge/plan/streaming/metapipe_mapping.h"
 #include "ridge/report/advice.h"
 #include "ridge/report/calibrate.h"
 #include "ridge/report/page/page.h"

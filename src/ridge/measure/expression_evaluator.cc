@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "ridge/base/check.h"
+#include "ridge/measure/routines/routine_reference.h"
 #include "ridge/program/contraction.h"
 
 namespace ridge {
@@ -137,7 +138,7 @@ double sum_error_growth(double k, bool random_data) {
 // Tensors that statements of the kernel compute, each shared by all its readers.
 struct ExpressionEvaluator::KernelIntermediates {
   std::map<int, std::unique_ptr<ExpressionEvaluator>> expressions;
-  std::map<int, std::unique_ptr<ContractionEvaluator>> products;
+  std::map<int, std::unique_ptr<SumEvaluator>> products;
   std::map<int, double> tolerance_factors;  // factor by which the errors of some tensors may be larger
 };
 
@@ -217,11 +218,30 @@ bool sums_intermediate_products(const Reference& reference, const Expression& e)
 
 // A kernel may sum in another order: attention's gradients compute the sum of p * (do * v) along the keys as that of do
 // * o, where o = p * v is rounded to its stored dtype. An error of do * v is proportional to the size of its terms.
-double product_tolerance(const std::map<int, std::unique_ptr<ContractionEvaluator>>& products) {
+double product_tolerance(const std::map<int, std::unique_ptr<SumEvaluator>>& products) {
   double out = 0;
   for (const auto& [tensor, product] : products) out = std::max(out, product->rounded_operand_error());
   return out;
 }
+
+}  // namespace
+
+namespace {
+
+// Evaluates elements of a convolution that is fused with the statements that follow it.
+class RoutineEvaluator : public SumEvaluator {
+ public:
+  RoutineEvaluator(const Reference& reference, const Expression& routine) : reference_(reference), routine_(routine) {}
+  ValueWithError evaluate_element(std::int64_t index) const override {
+    const Expected made = evaluate_routine(reference_, routine_, {index}).front();
+    return {made.value, made.bound};
+  }
+  double evaluation_cost() const override { return estimate_routine_cost(reference_, routine_); }
+
+ private:
+  const Reference& reference_;
+  const Expression& routine_;
+};
 
 }  // namespace
 
@@ -233,6 +253,10 @@ void ExpressionEvaluator::add_intermediate(const std::vector<Shape>& shapes, int
     const auto* c = std::get_if<Contraction>(&statement.op);
     if (c && has_sum(*c) && !multiplies_intermediate(reference_, *c)) {
       intermediates_.products[tensor] = std::make_unique<ContractionEvaluator>(reference_, shapes, *c);
+      return;
+    }
+    if (const auto* routine = std::get_if<Expression>(&statement.op); routine && routine->routine) {
+      intermediates_.products[tensor] = std::make_unique<RoutineEvaluator>(reference_, *routine);
       return;
     }
     const Expression e = c ? to_expression(*c) : std::get<Expression>(statement.op);

@@ -23,14 +23,22 @@ double sum_error_growth(double k, bool random_data);
 // Returns a product as an expression: a multiplication and, if it contracts, a sum along the contracted dimensions.
 Expression to_expression(const Contraction& c);
 
-// Evaluates elements of a contraction in fp64.
-class ContractionEvaluator {
+// Evaluates elements of sums of products in fp64.
+class SumEvaluator {
+ public:
+  virtual ~SumEvaluator() = default;
+  virtual ValueWithError evaluate_element(std::int64_t index) const = 0;
+  virtual double evaluation_cost() const = 0;  // number of products summed for one element
+  // Returns the error of operands rounded to their stored dtype, relative to an element's error.
+  virtual double rounded_operand_error() const { return 0; }
+};
+
+class ContractionEvaluator : public SumEvaluator {
  public:
   ContractionEvaluator(const Reference& reference, const std::vector<Shape>& shapes, const Contraction& contraction);
-  ValueWithError evaluate_element(std::int64_t index) const;
-  double evaluation_cost() const;  // number of products summed for one element
-  double rounded_operand_error()
-      const;  // the error of operands rounded to their stored dtype, relative to an element's error
+  ValueWithError evaluate_element(std::int64_t index) const override;
+  double evaluation_cost() const override;
+  double rounded_operand_error() const override;
 
  private:
   struct OperandAxis {

@@ -5,7 +5,9 @@
 
 #include "ridge/ops/attention/cpu_run.h"
 #include "ridge/ops/chain/lower.h"
+#include "ridge/ops/loops/direct_convolution.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/windows/operand.h"
 #include "ridge/ops/rows/arithmetic.h"
 #include "ridge/ops/rows/isa_kernels.h"
 
@@ -21,7 +23,9 @@ namespace {
 
 }  // namespace
 
+void run_direct_convolution(const DirectConvolutionRun&) { stop_without_kernels(); }
 void apply_epilogue(const tile::EpilogueTile&) { stop_without_kernels(); }
+void copy_windows(const WindowCopy&) { stop_without_kernels(); }
 void run_chain(const ChainRunArgs&) { stop_without_kernels(); }
 void run_roof_loop(const RoofLoopCall&) { stop_without_kernels(); }
 void run_compiled_chain(const CompiledChain&) { stop_without_kernels(); }

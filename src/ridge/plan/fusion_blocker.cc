@@ -22,21 +22,27 @@ class FusionBlockers {
 
   // Returns why the statements cannot be one kernel.
   Reason find(const std::vector<int>& set) const {
-    std::vector<int> products, along;
+    std::vector<int> products, along, convolutions;
     for (const int s : set) {
       if (state_.sums_across_rows.contains(s) && set.size() > 1 && set != state_.kernel_with(s))
         return fmt::format("{} is a sum across rows, which is a separate kernel", state_.name_of(state_.result_of(s)));
       if (state_.form_of(s) == StatementForm::standalone && set.size() > 1) return standalone_blocker(s);
       if (state_.form_of(s) == StatementForm::product) (state_.is_row_sum(s, set) ? along : products).push_back(s);
       if (state_.form_of(s) == StatementForm::along_dims) along.push_back(s);
+      if (state_.form_of(s) == StatementForm::convolution) convolutions.push_back(s);
     }
     if (set.size() > max_kernel_statements)
       return fmt::format("a kernel has at most {} statements", max_kernel_statements);
+    if (!convolutions.empty()) {
+      if (!along.empty() || !products.empty() || convolutions.size() > 1)
+        return "a kernel with a convolution has one convolution and pointwise statements";
+      products = convolutions;
+    }
     if (!along.empty()) return rows_blocker(set, products, along);
     if (auto why = product_input_blocker(set, products)) return why;
     if (auto why = index_space_blocker(set)) return why;
     if (products.empty()) return chain_limit_blocker(set);
-    return products_blocker(set, products);
+    return convolutions.empty() ? products_blocker(set, products) : convolution_set_blocker(set, convolutions.front());
   }
 
  private:
@@ -94,19 +100,36 @@ class FusionBlockers {
     if (!groups)
       return fmt::format("{} and {} are products without a shared operand",
                          state_.name_of(state_.result_of(products[0])), state_.name_of(state_.result_of(products[1])));
-    for (const int s : set)
-      if (state_.form_of(s) == StatementForm::pointwise)
-        for (int t : state_.tensors_of(s))
-          if (!product_strides(state_.shapes[t], *groups))
-            return fmt::format("{}{} has no single stride along the product's rows and columns", state_.name_of(t),
-                               format_shape(state_.shapes[t]));
+    if (auto why = stride_blocker(set, *groups)) return why;
+    return state_.options.target == Target::cuda ? epilogue_blocker(set) : Reason();
+  }
+
+  Reason convolution_set_blocker(const std::vector<int>& set, int convolution) const {
+    if (set.size() == 1) return {};
+    if (!state_.options.fuse_epilogues) return "the library's products have no fused epilogue";
+    const auto& e = std::get<Expression>(state_.statement_at(convolution).op);
+    const std::vector<int> in = expression_operands(e);
+    if (state_.shapes[in[0]][1].extent != state_.shapes[in[1]][1].extent)
+      return fmt::format("{} is a convolution in groups, which has a separate kernel", state_.name_of(e.result));
+    return stride_blocker(set, convolution_dims(state_.shapes[e.result]));
+  }
+
+  // Returns a reason if a tensor of the pointwise statements has no single stride along batch, m or n of the product.
+  Reason stride_blocker(const std::vector<int>& set, const ProductDims& dims) const {
+    for (const int s : set) {
+      if (state_.form_of(s) != StatementForm::pointwise) continue;
+      for (const int t : state_.tensors_of(s))
+        if (!product_strides(state_.shapes[t], dims))
+          return fmt::format("{}{} has no single stride along the product's rows and columns", state_.name_of(t),
+                             format_shape(state_.shapes[t]));
+    }
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&state_.statement_at(s).op))
         for (const Node& node : e->nodes)
           if (is_position(node) &&
-              !product_strides({{node.over[0].dim, longest_extent(state_.shapes, node.over[0].dim), 1}}, *groups))
+              !product_strides({{node.over[0].dim, longest_extent(state_.shapes, node.over[0].dim), 1}}, dims))
             return fmt::format("index({}) has no single stride along the product's rows and columns", node.over[0].dim);
-    return state_.options.target == Target::cuda ? epilogue_blocker(set) : Reason();
+    return {};
   }
 
   // Returns why the device has no such product with a fused epilogue, or why that would be slower.

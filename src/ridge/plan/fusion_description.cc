@@ -37,7 +37,8 @@ class FusionDescription {
   FusionGroup::GroupKind kind_of(const std::vector<int>& set) const {
     FusionGroup::GroupKind out = FusionGroup::GroupKind::pointwise;
     for (const int s : set) {
-      if (state_.form_of(s) == StatementForm::product) out = FusionGroup::GroupKind::product;
+      if (state_.form_of(s) == StatementForm::product || state_.form_of(s) == StatementForm::convolution)
+        out = FusionGroup::GroupKind::product;
       if (state_.form_of(s) == StatementForm::along_dims || state_.is_row_sum(s, set))
         out = FusionGroup::GroupKind::rows;
       if (state_.sums_across_rows.contains(s)) return FusionGroup::GroupKind::rows;

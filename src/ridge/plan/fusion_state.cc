@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ridge/base/contains.h"
+#include "ridge/plan/lower.h"
 #include "ridge/plan/plan.h"
 #include "ridge/program/routine.h"
 
@@ -32,7 +33,14 @@ std::vector<int> FusionState::tensors_of(int s) const {
   return all;
 }
 
+bool FusionState::is_convolution_product(int s) const {
+  const Routine* const routine = routine_of(statement_at(s));
+  return options.target == Target::cpu && routine != nullptr && routine->kind == RoutineKind::conv &&
+         !convolution_blocker(program, shapes, std::get<Expression>(statement_at(s).op));
+}
+
 StatementForm FusionState::form_of(int s) const {
+  if (is_convolution_product(s)) return StatementForm::convolution;
   if (routine_of(statement_at(s)) || is_grouped(s) || is_scaled_product(s)) return StatementForm::standalone;
   if (const auto* c = std::get_if<Contraction>(&statement_at(s).op))
     return has_sum(*c) ? StatementForm::product : StatementForm::pointwise;

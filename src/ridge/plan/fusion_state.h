@@ -13,7 +13,7 @@ namespace ridge {
 
 constexpr std::size_t max_kernel_statements = 64;  // limit on the statements of a fused kernel
 
-enum class StatementForm { product, pointwise, along_dims, standalone };
+enum class StatementForm { product, convolution, pointwise, along_dims, standalone };
 
 struct FusionState {
   FusionState(const Program& program, const std::vector<Shape>& shapes, const FuseOptions& options);
@@ -48,6 +48,7 @@ struct FusionState {
   StatementForm form_of(int s) const;
   bool is_grouped(int s) const;
   bool is_scaled_product(int s) const;
+  bool is_convolution_product(int s) const;  // true for a convolution that is computed as a product
   // True if s sums a product of two equal shapes, as sum(p * dp over T), and the set has statements over that shape.
   bool is_row_sum(int s, const std::vector<int>& set) const;
 

@@ -143,6 +143,24 @@ std::optional<ProductDims> find_product_dims(const Program& program, const std::
 // Returns the fused kernel of a group of one or two products, without the copies of operands that it may need. The
 // group must satisfy the conditions of fuse.cc, and `shapes` must have every dimension of a size(…).
 ops::FusedMatmul make_fused_matmul(const Program& program, const std::vector<Shape>& shapes, const FusionGroup& group);
+// A product whose pointwise epilogue runs in its kernel. `sums` are the tensors that the products make.
+struct ProductEpilogue {
+  const ProductDims& dims;
+  const ops::MatmulProblem& product;
+  const std::vector<int>& sums;
+};
+// Returns the epilogue of a group as a chain over batch, m and n.
+LoweredChain lower_epilogue(Lowering& to, const FusionGroup& group, const ProductEpilogue& of);
+
+// Returns why a convolution does not run as a product of its weights and its windows.
+Reason convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv);
+// Returns the dimensions of a convolution's result by role in that product.
+ProductDims convolution_dims(const Shape& result);
+// Returns the buffer of a tensor in memory order; a step converts the tensor if it has another dtype.
+int convert_whole_tensor(Lowering& to, int group, int tensor, DType dtype);
+// Lowers a group with a convolution to a product. Returns false if the group has none.
+bool lower_convolution(Lowering& to, int group);
+
 // Returns the strides along batch, m and n, or nullopt if one of them needs more than one stride.
 std::optional<std::array<std::int64_t, 3>> product_strides(const Shape& shape, const ProductDims& dims);
 

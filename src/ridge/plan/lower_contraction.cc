@@ -197,7 +197,9 @@ class FusedMatmulLowering {
       out.second = c.layout;
       buffers[2] = c.buffer;
     }
-    LoweredChain chain = lower_epilogue(group, out.product);
+    std::vector<int> sums;
+    for (const OrientedProduct& each : products_) sums.push_back(each.result);
+    LoweredChain chain = lower_epilogue(to_, group, {g, out.product, sums});
     out.chain = std::move(chain.program);
     buffers.insert(buffers.end(), chain.buffers.begin() + out.product_count(), chain.buffers.end());
     to_.plan.steps.push_back({group_, std::move(out), std::move(buffers), ""});
@@ -220,41 +222,6 @@ class FusedMatmulLowering {
       return g;
     }
     return g;
-  }
-
-  View view_in_product(const View& view, const ops::MatmulProblem& p) const {
-    const auto found = product_strides(view.shape, operands_.product_dims());
-    RIDGE_CHECK(found.has_value(),
-                "expected single strides along the dimensions of the product: " + format_shape(view.shape));
-    const std::array<std::int64_t, 3>& strides = *found;
-    const auto axis = [&](const char* key, std::int64_t extent, std::int64_t stride) {
-      return SizedAxis{key, stride == 0 ? 1 : extent, stride};
-    };
-    return {view.buffer,
-            view.dtype,
-            {axis("batch", p.batch, strides[0]), axis("m", p.size.m, strides[1]), axis("n", p.size.n, strides[2])}};
-  }
-
-  LoweredChain lower_epilogue(const FusionGroup& group, const ops::MatmulProblem& p) {
-    const Shape space{{"batch", p.batch, p.size.m * p.size.n}, {"m", p.size.m, p.size.n}, {"n", p.size.n, 1}};
-    std::vector<View> sums;
-    for (std::size_t i = 0; i < products_.size(); ++i) sums.push_back({-1 - static_cast<int>(i), DType::f32, space});
-    const JoinedNodes chain = join_statements(to_.program, group.statements, group.results);
-    std::vector<std::optional<View>> views;
-    std::vector<std::size_t> members;
-    for (const Node& node : chain.nodes) {
-      members.push_back(members.size());
-      views.emplace_back();
-      if (is_position(node)) views.back() = view_in_product(make_index_view(to_, node), p);
-      if (node.kind != Node::Kind::tensor) continue;
-      views.back() = view_in_product(to_.view_of(node.tensor), p);
-      for (std::size_t i = 0; i < products_.size(); ++i)
-        if (products_[i].result == node.tensor) views.back() = sums[i];
-    }
-    std::vector<ChainResult> results;
-    for (const JoinedNodes::StoredNode& stored : chain.results)
-      results.push_back({stored.node, view_in_product(to_.view_of(stored.tensor), p)});
-    return lower_chain(chain.nodes, members, results, {views, sums, space, to_.sizes});
   }
 
   Lowering& to_;
@@ -310,6 +277,44 @@ std::optional<std::array<std::int64_t, 3>> product_strides(const Shape& shape, c
   return out;
 }
 
+// Returns a view with the strides along batch, m and n of a product.
+static View view_in_product(const View& view, const ProductEpilogue& of) {
+  const auto found = product_strides(view.shape, of.dims);
+  RIDGE_CHECK(found.has_value(),
+              "expected single strides along the dimensions of the product: " + format_shape(view.shape));
+  const std::array<std::int64_t, 3>& strides = *found;
+  const auto axis = [&](const char* key, std::int64_t extent, std::int64_t stride) {
+    return SizedAxis{key, stride == 0 ? 1 : extent, stride};
+  };
+  const ops::MatmulProblem& p = of.product;
+  return {view.buffer,
+          view.dtype,
+          {axis("batch", p.batch, strides[0]), axis("m", p.size.m, strides[1]), axis("n", p.size.n, strides[2])}};
+}
+
+LoweredChain lower_epilogue(Lowering& to, const FusionGroup& group, const ProductEpilogue& of) {
+  const ops::MatmulProblem& p = of.product;
+  const Shape space{{"batch", p.batch, p.size.m * p.size.n}, {"m", p.size.m, p.size.n}, {"n", p.size.n, 1}};
+  std::vector<View> sums;
+  for (std::size_t i = 0; i < of.sums.size(); ++i) sums.push_back({-1 - static_cast<int>(i), DType::f32, space});
+  const JoinedNodes chain = join_statements(to.program, group.statements, group.results);
+  std::vector<std::optional<View>> views;
+  std::vector<std::size_t> members;
+  for (const Node& node : chain.nodes) {
+    members.push_back(members.size());
+    views.emplace_back();
+    if (is_position(node)) views.back() = view_in_product(make_index_view(to, node), of);
+    if (node.kind != Node::Kind::tensor) continue;
+    views.back() = view_in_product(to.view_of(node.tensor), of);
+    for (std::size_t i = 0; i < of.sums.size(); ++i)
+      if (of.sums[i] == node.tensor) views.back() = sums[i];
+  }
+  std::vector<ChainResult> results;
+  for (const JoinedNodes::StoredNode& stored : chain.results)
+    results.push_back({stored.node, view_in_product(to.view_of(stored.tensor), of)});
+  return lower_chain(chain.nodes, members, results, {views, sums, space, to.sizes});
+}
+
 void lower_contraction(Lowering& to, int group, const Contraction& c) { MatmulLowering(to, group, c).lower_matmul(); }
 
 // Lowers a grouped product: copies the operand with G = H/8, each element 8 times, and then multiplies over H.
@@ -345,6 +350,7 @@ static void lower_grouped_product(Lowering& to, int group, const Contraction& c)
 
 void lower_products(Lowering& to, int group) {
   const FusionGroup g = to.plan.fusion.groups[group];
+  if (lower_convolution(to, group)) return;
   std::vector<int> products;
   for (const int s : g.statements) {
     const auto* c = std::get_if<Contraction>(&to.statement_at(s).op);

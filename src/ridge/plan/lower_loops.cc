@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ridge/base/dtype_set.h"
 #include "ridge/ops/routing/problem.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/routine.h"
@@ -16,12 +17,14 @@ ops::LoopAxis loop_axis(const SizedAxis& axis, const View& values, const View& i
   return {axis.extent, stride_of(values, axis.dim), stride_of(indices, axis.dim), stride_of(result, axis.dim)};
 }
 
-ops::ConvLoops make_conv_loops(Lowering& to, const Expression& e) {
+// Lowers a convolution in groups of few output channels. Its kernel loads f32, bf16 and f16.
+void lower_direct_convolution(Lowering& to, int group, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
   const Shape &x = to.shape_of(in[0]), &w = to.shape_of(in[1]), &y = to.shape_of(e.result);
   const Routine& r = *e.routine;
-  ops::ConvLoops out{.x = to.dtype_of(in[0]),
-                     .w = to.dtype_of(in[1]),
+  const auto loaded = [&](int t) { return StoredFloats::contains(to.dtype_of(t)) ? to.dtype_of(t) : DType::f32; };
+  ops::ConvLoops out{.x = loaded(in[0]),
+                     .w = loaded(in[1]),
                      .y = to.dtype_of(e.result),
                      .batch = x[0].extent,
                      .channels = x[1].extent,
@@ -33,7 +36,12 @@ ops::ConvLoops make_conv_loops(Lowering& to, const Expression& e) {
                      .dilation = r.dilation};
   for (std::size_t i = conv_leading_axes; i < x.size(); ++i)
     out.windows.push_back({x[i].extent, y[i].extent, w[i].extent});
-  return out;
+  const int input = convert_whole_tensor(to, group, in[0], out.x),
+            weights = convert_whole_tensor(to, group, in[1], out.w);
+  to.plan.steps.push_back({.group = group,
+                           .kernel = std::move(out),
+                           .buffers = {input, weights, to.view_of(e.result).buffer},
+                           .copy_description = ""});
 }
 
 ops::GatherScatterLoops make_gather_scatter_loops(Lowering& to, const Expression& e) {
@@ -309,11 +317,12 @@ void lower_loops(Lowering& to, int group) {
   }
   const auto& e = std::get<Expression>(to.statement_at(statement).op);
   if (e.routine->kind == RoutineKind::routed && lower_as_grouped_product(to, group, e)) return;
+  if (e.routine->kind == RoutineKind::conv) return lower_direct_convolution(to, group, e);
   PlanStep step{.group = group, .kernel = {}, .buffers = {}, .copy_description = ""};
   for (const int t : expression_operands(e)) step.buffers.push_back(to.view_of(t).buffer);
   step.buffers.push_back(to.view_of(e.result).buffer);
   switch (e.routine->kind) {
-    case RoutineKind::conv: step.kernel = make_conv_loops(to, e); break;
+    case RoutineKind::conv: break;  // lowered above
     case RoutineKind::gather:
     case RoutineKind::scatter: step.kernel = make_gather_scatter_loops(to, e); break;
     case RoutineKind::cumsum: step.kernel = make_running_sum_loops(to, e); break;

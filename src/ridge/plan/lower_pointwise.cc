@@ -6,6 +6,7 @@
 #include "ridge/base/contains.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
+#include "ridge/program/routine.h"
 
 namespace ridge {
 namespace {
@@ -174,8 +175,8 @@ JoinedNodes join_statements(const Program& program, const std::vector<int>& stat
   for (const int s : statements) {
     const Statement& statement = program.statements[s];
     const auto* contraction = std::get_if<Contraction>(&statement.op);
-    if (contraction && has_sum(*contraction) && !sums_along)
-      joiner.add_sums(contraction->result);
+    if ((contraction && has_sum(*contraction) && !sums_along) || routine_of(statement) != nullptr)
+      joiner.add_sums(statement.result());
     else
       joiner.add_expression(contraction ? expression_of_contraction(*contraction) : std::get<Expression>(statement.op));
   }

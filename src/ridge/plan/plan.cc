@@ -143,14 +143,7 @@ void convert_integer_inputs(Lowering& to, int index) {
     for (const int t : statement_operands(to.statement_at(s))) {
       View& view = to.tensors[t];
       if (view.dtype != DType::int32 || !is_integer_input(to.program, t)) continue;
-      const std::int64_t count = count_elements(view.shape);
-      PlanStep step;
-      step.group = index;
-      step.kernel = ops::RunningSumLoops{DType::int32, DType::f32, {{count, 1, 0, 1}}, {}};  // sums of one element each
-      step.copy_description = fmt::format("{} to f32", to.tensor_name(t));
-      const int converted = to.add_buffer(DType::f32, count);
-      step.buffers = {view.buffer, converted};
-      to.plan.steps.push_back(std::move(step));
+      const int converted = convert_whole_tensor(to, index, t, DType::f32);
       view.buffer = converted;
       view.dtype = DType::f32;
     }

@@ -26,7 +26,7 @@ class Arena {
 };
 
 struct ThreadArenas {
-  Arena left, right[2], sums, packed_flags;
+  Arena left, right[2], computed, sums, packed_flags;
 };
 ThreadArenas& thread_arenas();  // Returns the arenas of the calling thread.
 

@@ -54,12 +54,25 @@ struct TargetOutput {
 };
 #endif
 
+// The memory to which a computed operand is written, in elements: element (k, column) at data + column / panel *
+// panel_stride + k * row_stride + column % panel. Writes may extend to the next multiple of 64 bytes in a panel.
+struct CopyTarget {
+  void* data = nullptr;
+  Index row_stride = 0, panel = 0, panel_stride = 0;
+};
+// A right operand that no memory holds, such as the windows of a convolution. A CPU calls `copy` to pack some rows of k
+// for some columns.
+struct ComputedOperand {
+  void (*copy)(const ComputedOperand& operand, Index batch, Range k, Range columns, const CopyTarget& to) = nullptr;
+};
+
 // A matrix in memory: element (r, c) of batch i at data + i*batch_stride + r*row_stride + c*col_stride, in elements.
 struct Matrix {
   const void* data = nullptr;
   Index rows = 0, cols = 0;
   Index row_stride = 0, col_stride = 1, batch_stride = 0;
-  const void* prepacked = nullptr;  // the same values in the target's packed order, or null if not prepacked
+  const void* prepacked = nullptr;            // the same values in the target's packed order, or null if not prepacked
+  const ComputedOperand* computed = nullptr;  // if not null, makes the elements; data and strides are unused
 };
 
 // An operand divided into tiles of type Tile_. Its rows correspond to the output's rows or columns (`Along`: Row or

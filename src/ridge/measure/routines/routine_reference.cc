@@ -86,7 +86,7 @@ class ElementEvaluator {
       out.value += product;
       out.scale += std::fabs(product);
     }
-    out.bound = out.scale * 0x1p-53 * static_cast<double>(window_points + 2);
+    out.bound = sum_error_growth(static_cast<double>(window_points), reference_.random_data) * out.scale;
     return out;
   }
 

@@ -4,7 +4,8 @@
 //   gather   table at the index that ids holds there
 //   scatter  sum of the x whose index equals the element's index along V
 //   cumsum   sum of x up to and including the element's index along T
-// Bounds: conv and cumsum are summed in fp64 and rounded once; a scatter is summed in f32, c additions of c*2^-24.
+// Bounds: conv is summed in f32 like a product; cumsum is summed in fp64 and rounded once; a scatter is summed in f32,
+// c additions of c*2^-24.
 #pragma once
 
 #include <cstdint>

@@ -102,9 +102,10 @@ template <class T> std::vector<float> run_first_step(const std::string& text, co
   const auto planned = make_plan(program, program.bind_sizes(dims).value());
   EXPECT_TRUE(planned.ok()) << planned.error().to_string();
   std::vector<float> y(results);
-  std::vector<void*> data{x.data()};
-  if (!other.empty()) data.push_back(other.data());
-  data.push_back(y.data());
+  std::vector<void*> tensors{x.data()}, data;
+  if (!other.empty()) tensors.push_back(other.data());
+  tensors.push_back(y.data());
+  for (const int buffer : planned->steps.at(0).buffers) data.push_back(tensors.at(static_cast<std::size_t>(buffer)));
   run_step(planned->steps.at(0), data, 1);
   return y;
 }

@@ -9,6 +9,7 @@
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/layout.h"
+#include "ridge/ops/product/windows/operand.h"
 #include "ridge/tile/cpu/run_matmul.h"
 
 namespace ridge::ops {
@@ -40,6 +41,8 @@ void run_with_element_bytes(const FusedMatmul& x, const OperandPointers& data, i
     static_cast<tile::Matrix&>(g.a) = to_tile_matrix(p.a, data.a, p.size.m, p.size.k);
     static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.size.n, p.size.k);
     g.chain = TileChain(x, data.chain);
+    std::optional<WindowOperand> windows;
+    if (p.windows) g.b.computed = &windows.emplace(p, data.b);
     return run.template operator()<CpuMatmulWithChain<Left, Right>>(g);
   }
   typename CpuMatmulPairWithChain<Left, Right>::Globals g;
@@ -140,6 +143,8 @@ Reason unsupported_reason(const FusedMatmul& x) {
            std::string(dtype_name(x.second->dtype));
   if (p.a.dtype == DType::int8 && p.b.dtype == DType::int8)
     return "expected sums in f32 for a product with a fused chain, found int8 * int8";
+  if (x.product.windows && (x.second || x.product.windows->groups > 1))
+    return "windows: expected one product without groups";
   if (auto reason = invalid_sums_reason(x)) return reason;
   return unsupported_reason(x.chain);
 }

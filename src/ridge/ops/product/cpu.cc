@@ -14,6 +14,7 @@
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/layout.h"
+#include "ridge/ops/product/windows/operand.h"
 #include "ridge/pool/arena.h"
 #include "ridge/pool/isa.h"
 #include "ridge/tile/cpu/run_matmul.h"
@@ -51,6 +52,8 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   static_cast<Matrix&>(g.a) = to_tile_matrix(p.a, call.a, p.size.m, p.size.k);
   static_cast<Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), call.b, p.size.n, p.size.k);
   g.b.prepacked = packed_b;
+  std::optional<WindowOperand> windows;
+  if (p.windows) g.b.computed = &windows.emplace(p, call.b);
   g.d = {static_cast<Sum*>(call.d), p.size.m, p.size.n, layout.row_stride, layout.col_stride, layout.batch_stride};
   constexpr bool sums_are_integers = std::is_same_v<Sum, std::int32_t>;
   if (!is_store_only(call.epilogue) || p.d.dtype != (sums_are_integers ? DType::int32 : DType::f32))
@@ -75,6 +78,17 @@ template <class Each> void for_each_group(const MatmulProblem& p, int threads, c
   });
 }
 
+// Returns the products of one image of a convolution in groups.
+MatmulCall extract_image(const MatmulCall& call, std::int64_t image) {
+  MatmulCall out = call;
+  const MatmulProblem& p = call.problem;
+  const std::int64_t first = image * p.windows->groups;
+  out.problem.batch = p.windows->groups;
+  out.b = static_cast<const char*>(call.b) + first * p.b.batch_stride * (dtype_bits(p.b.dtype) / 8);
+  out.d = static_cast<char*>(call.d) + first * p.d.batch_stride * (dtype_bits(p.d.dtype) / 8);
+  return out;
+}
+
 void dispatch_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   const MatmulProblem& p = call.problem;
   if (p.batch == 0 || p.size.m == 0 || p.size.n == 0) return;
@@ -82,6 +96,11 @@ void dispatch_matmul(const MatmulCall& call, const void* packed_b, int threads) 
   if (p.grouped)
     return for_each_group(p, threads,
                           [&](std::int64_t i, int some) { dispatch_matmul(extract_group(call, i), nullptr, some); });
+  if (p.windows && p.windows->groups > 1 && p.batch > p.windows->groups) {
+    for (std::int64_t i = 0; i < p.batch / p.windows->groups; ++i)
+      dispatch_matmul(extract_image(call, i), nullptr, threads);
+    return;
+  }
   if (canonical_layout(p.d, p.size.m, p.size.n).col_stride != 1)
     return dispatch_matmul(transpose_call(call), nullptr, threads);
   switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(p.b.dtype)) {
@@ -124,7 +143,7 @@ Reason unsupported_reason(const MatmulProblem& p) {
   }
   if (auto reason = validate_dtypes(p)) return reason;
   if (auto reason = validate_layout("a", p.a, p.size.m, p.size.k)) return reason;
-  if (auto reason = validate_layout("b", p.b, p.size.k, p.size.n)) return reason;
+  if (auto reason = p.windows ? validate_windows(p) : validate_layout("b", p.b, p.size.k, p.size.n)) return reason;
   if (auto reason = validate_layout("d", p.d, p.size.m, p.size.n)) return reason;
   if (auto reason = validate_groups(p)) return reason;
   const MatrixLayout d = canonical_layout(p.d, p.size.m, p.size.n);
@@ -146,6 +165,8 @@ Reason unsupported_reason(const MatmulCall& call) {
   if (auto reason = unsupported_reason(call.problem)) return reason;
   if (auto reason = validate_group_starts(call)) return reason;
   if (auto reason = validate_epilogue(call.epilogue)) return reason;
+  if (call.problem.windows && call.problem.windows->groups > 1 && !is_store_only(call.epilogue))
+    return "windows: expected no epilogue of a convolution in groups";
   if (call.problem.d.dtype == DType::int32 && !is_store_only(call.epilogue))
     return "d: expected f32, bf16, f16 or int8 after an epilogue, found int32";
   return {};

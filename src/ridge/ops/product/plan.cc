@@ -135,6 +135,7 @@ Reason unsupported_reason(const MatmulProblem& p) {
   if (!StoredFloats::contains(p.a.dtype) || p.a.dtype != p.b.dtype || !StoredFloats::contains(p.d.dtype))
     return fmt::format("expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found {} * {} -> {}",
                        dtype_name(p.a.dtype), dtype_name(p.b.dtype), dtype_name(p.d.dtype));
+  if (p.windows) return "convolutions run only on a CPU";
   if (auto reason = validate_layout("a", p.a, p.size.m, p.size.k)) return reason;
   if (auto reason = validate_layout("b", p.b, p.size.k, p.size.n)) return reason;
   if (auto reason = validate_layout("d", p.d, p.size.m, p.size.n)) return reason;

@@ -1,7 +1,9 @@
 // A matrix product as a plain struct, independent of the target. plan/ lowers statements to it.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 
 #include "ridge/base/dtype.h"
 #include "ridge/base/product_size.h"
@@ -17,15 +19,31 @@ struct MatrixLayout {
   bool operator==(const MatrixLayout&) const = default;
 };
 
+// One dimension of the windows of a convolution; output o reads inputs o*stride + i*dilation - padding for i < kernel.
+struct WindowAxis {
+  std::int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, padding = 0;
+  bool operator==(const WindowAxis&) const = default;
+};
+
+// B as the windows of a convolution with dense input x[channel, in0, in1, in2]: row (channel, i0, i1, i2) and column
+// (o0, o1, o2) of B is the element of x that output o reads for element i of the kernel, and 0 outside of x.
+// Product i reads the input at i * b.batch_stride, and multiplies matrix i % groups of A.
+struct ConvolutionWindows {
+  std::array<WindowAxis, 3> axes;
+  std::int64_t groups = 1;
+  bool operator==(const ConvolutionWindows&) const = default;
+};
+
 // D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros). call.h
 // lists the dtypes. If `grouped`, A and D are one matrix each, whose m rows are divided into `batch` consecutive
 // groups; product i uses the rows of group i, possibly none (experts, sequences of different lengths).
-// `MatmulCall::starts` has the first rows of the groups.
+// `MatmulCall::starts` has the first rows of the groups. If `windows` is given, no memory holds B: see above.
 struct MatmulProblem {
   std::int64_t batch = 1;
   ProductSize size;
   MatrixLayout a, b, d;
   bool grouped = false;
+  std::optional<ConvolutionWindows> windows = {};
   bool operator==(const MatmulProblem&) const = default;
 };
 

@@ -134,8 +134,10 @@ MatmulTraffic swap_operands(MatmulTraffic t) {
 // Returns the schedule of the cpu target for one product, or for two products with the same left operand.
 tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second,
                                                int threads, const pool::Cpu& cpu) {
-  const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.size.m, p.size.k),
-                     b = to_tile_matrix(transpose_layout(p.b), nullptr, p.size.n, p.size.k);
+  static const tile::ComputedOperand windows;  // only that there is one matters
+  const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.size.m, p.size.k);
+  tile::Matrix b = to_tile_matrix(transpose_layout(p.b), nullptr, p.size.n, p.size.k);
+  if (p.windows) b.computed = &windows;
   tile::cpu::MatmulOperands operands{nullptr, dtype_bits(p.a.dtype) / 8, dtype_bits(p.b.dtype) / 8, &a, &b};
   operands.caches = cpu.caches;
   if (second) {

@@ -6,7 +6,7 @@
 
 #include "ridge/plan/kernel_timeline.h"
 #include "ridge/plan/llama_decode.h"
-#include "ridge/plan/metapipe_mapping.h"
+#include "ridge/plan/streaming/metapipe_mapping.h"
 #include "ridge/report/report.h"
 #include "ridge/simulate/pipe_parser.h"
 #include "ridge/simulate/systolic_run.h"

@@ -43,15 +43,15 @@ template <class Real_, int M, int N> struct RowPanels {
 };
 
 // Returns 2^x with relative error 2^-22, or 0 for x < -126: x is split into an integer, which becomes the exponent, and
-// a remainder of at most 1/2.
+// a remainder of at most 1/2. The polynomial has the least relative error among those of degree 5 that are 1 at 0.
 [[gnu::always_inline]] inline float exp2_of(float x) {
   const float low = x < -126 ? -126 : x, y = low > 127 ? 127 : low;
   const float raised = y + (0x1.8p23f + 127), rest = y - (raised - (0x1.8p23f + 127));
   const float power = __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, raised) << 23);
-  float sum = 0.00133335581f * rest + 0.00961812911f;
-  sum = sum * rest + 0.0555041087f;
-  sum = sum * rest + 0.240226507f;
-  sum = sum * rest + 0.693147181f;
+  float sum = 0.00132647273f * rest + 0.00967151299f;
+  sum = sum * rest + 0.0555073358f;
+  sum = sum * rest + 0.240222424f;
+  sum = sum * rest + 0.693147004f;
   sum = sum * rest + 1;
   return x < -126 ? 0 : sum * power;
 }

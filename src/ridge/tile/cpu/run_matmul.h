@@ -265,7 +265,9 @@ template <class Kernel> class MatmulRun {
     const Index next_column_block = column_block + workers;
     worker.next = {};
     const bool stages_of_panels = schedule_.pack_right || operands_.right->prepacked != nullptr;
-    if (!stages_of_panels || (!same && next_column_block >= schedule_.column_blocks)) return;
+    if (operands_.right->computed != nullptr || !stages_of_panels ||
+        (!same && next_column_block >= schedule_.column_blocks))
+      return;
     worker.next.right = operands_.right;
     worker.next.k = stage_range(same ? stage + 1 : 0);
     worker.next.columns = same ? Range(col) : column_range(next_column_block);

@@ -12,8 +12,9 @@ Index round_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
 // True if B across k is read in place because it fits in the L2. With many rows of A, rows of B must also be short.
 bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
-  return o.right_uniform && o.engine->right_in_place && o.right->prepacked == nullptr && o.right->row_stride == 1 &&
-         (p.size.n <= 512 || p.size.m <= max_skinny_rows) && p.size.k * p.size.n * o.right_bytes <= o.caches.l2 * 9 / 8;
+  return o.right->computed == nullptr && o.right_uniform && o.engine->right_in_place && o.right->prepacked == nullptr &&
+         o.right->row_stride == 1 && (p.size.n <= 512 || p.size.m <= max_skinny_rows) &&
+         p.size.k * p.size.n * o.right_bytes <= o.caches.l2 * 9 / 8;
 }
 
 // True if a skinny schedule is faster.
@@ -106,7 +107,7 @@ StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, Til
   // With few rows and prepacked weights memory is the limit, so panels are read in memory order.
   const bool in_order = o.right->prepacked != nullptr && p.size.m <= 2 * e.rows;
   // With few rows the packing pass is the limit: longer contiguous reads of B gain more than reloading sums costs.
-  const bool long_runs = passes && o.right->row_stride == 1 && p.size.m <= 16 * e.rows;
+  const bool long_runs = passes && o.right->computed == nullptr && o.right->row_stride == 1 && p.size.m <= 16 * e.rows;
   const Index run_steps = long_runs ? Index{128} : l1_steps;
   const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
   const Index max_steps = std::max<Index>(fit / 32 * 32, 64);
@@ -123,8 +124,11 @@ StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, Til
 void divide_shared_groups(const MatmulSizes& p, const MatmulOperands& o, int threads, CpuSchedule& s) {
   const Engine& e = *o.engine;
   const bool is_even = round_up(p.size.n, e.cols * threads) * 4 <= p.size.n * 5;
+  // With several stages of k, packing all of B twice costs more than uneven columns, unless B is computed: then it is
+  // read from the caches.
+  const bool packs_once = s.stages * s.column_blocks == 1 || o.right->computed != nullptr;
   const bool cut_rows = p.size.n >= 2 * e.cols * threads
-                            ? !is_even && s.stages * s.column_blocks == 1 && 2 * p.size.m >= 3 * e.rows * threads
+                            ? !is_even && packs_once && 2 * p.size.m >= 3 * e.rows * threads
                             : !is_even || s.stages == 1 || o.right->row_stride == 1 || p.size.m > 2 * p.size.n;
   if (!cut_rows) {
     s.column_blocks = round_up(s.column_blocks, threads);
@@ -142,12 +146,13 @@ const Engine& choose_engine(const MatmulSizes& p, const Engine& engine, const Ma
   const bool in_l2 = p.size.k * p.size.n / engine.per_unit * unit_bytes <= core_caches.l2 / 2;
   const Index max_across_k_rows = in_l2 ? engine.few_row_limits.in_l2 : engine.few_row_limits.across_k;
   const Index max_rows = right.col_stride == 1 ? engine.few_row_limits.along_k : max_across_k_rows;
-  const bool few = p.size.m <= max_rows && right.prepacked == nullptr && right_uniform;
+  const bool few = p.size.m <= max_rows && right.prepacked == nullptr && right.computed == nullptr && right_uniform;
   return few && engine.few_rows_engine != nullptr ? *engine.few_rows_engine() : engine;
 }
 
 CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileLimits limits, int threads) {
-  if (o.right_uniform && prefers_skinny_schedule(p, o, threads)) return make_skinny_schedule(p, o, threads);
+  if (o.right_uniform && o.right->computed == nullptr && prefers_skinny_schedule(p, o, threads))
+    return make_skinny_schedule(p, o, threads);
   const Engine& e = *o.engine;
   const StageSizes stage = choose_stage_sizes(p, o, limits);
   CpuSchedule s;

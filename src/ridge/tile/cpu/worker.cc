@@ -117,6 +117,31 @@ void Worker::pack_right(const RecordedLoad& b, Unit* out) const {
       }
 }
 
+// Packs a stage of a computed B. Where a unit is one element, B is written to its panels; else some rows of k for four
+// panels are written to a buffer in the L1, and packed from there.
+void Worker::pack_computed_right(const RecordedLoad& b, Unit* out) const {
+  const Engine& e = *team_.operands.engine;
+  const ComputedOperand& operand = *b.matrix->computed;
+  const int bytes = team_.operands.right_bytes;
+  const Index units = packed_units(e, b.k.size), columns_together = 4 * e.cols, k_block = 16 * e.per_unit;
+  if (e.right_in_place) return operand.copy(operand, team_.batch, b.k, b.rows, {out, e.cols, e.cols, e.cols * units});
+  char* const copied = static_cast<char*>(
+      pool::thread_arenas().computed.ensure_size(static_cast<std::size_t>(columns_together * k_block * bytes)));
+  for (Index group = 0; group < b.rows.size; group += columns_together)
+    for (Index k = 0; k < b.k.size; k += k_block) {
+      const Range columns{b.rows.begin + group, std::min(columns_together, b.rows.size - group)};
+      const Range rows{b.k.begin + k, std::min(k_block, b.k.size - k)};
+      operand.copy(operand, team_.batch, rows, columns, {copied, columns_together, columns_together, 0});
+      for (Index j = 0; j < columns.size; j += e.cols)
+        e.right_packers.across_k({.source = copied + j * bytes,
+                                  .stride = columns_together,
+                                  .lanes = static_cast<int>(std::min<Index>(e.cols, columns.size - j)),
+                                  .width = e.cols,
+                                  .k = rows.size,
+                                  .out = out + (group + j) * units + k / e.per_unit * e.cols});
+    }
+}
+
 // Returns the panels of a stage of B: packed by the worker, prepacked, or in place. Or the register block reads the
 // stage in place for the first panel of A and packs it for the others meanwhile, which costs less than a separate pass.
 Worker::RightPanels Worker::prepare_right_panels(const RecordedLoad& b, int right_part) {
@@ -139,11 +164,14 @@ Worker::RightPanels Worker::prepare_right_panels(const RecordedLoad& b, int righ
     slot.matrix = b.matrix;
     slot.k = b.k.begin;
     slot.column = b.rows.begin;
-    if (e.block_packs_right && team_.schedule.pack_left && b.matrix->row_stride == 1) {
+    if (b.matrix->computed != nullptr) {
+      pack_computed_right(b, slot.data);
+    } else if (e.block_packs_right && team_.schedule.pack_left && b.matrix->row_stride == 1) {
       in_place.packed_out = slot.data;
       return in_place;
+    } else {
+      pack_right(b, slot.data);
     }
-    pack_right(b, slot.data);
   }
   return {slot.data, e.cols * steps, e.cols};
 }

@@ -66,6 +66,7 @@ class Worker {
   };
   RightPanels prepare_right_panels(const RecordedLoad& b, int right_part);
   void pack_right(const RecordedLoad& b, Unit* out) const;
+  void pack_computed_right(const RecordedLoad& b, Unit* out) const;
   struct LeftPanel {  // panel `index` of the `count` panels of a load of A
     const RecordedLoad& load;
     Index index, count;

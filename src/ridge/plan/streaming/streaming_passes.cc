@@ -1,4 +1,4 @@
-#include "ridge/plan/metapipe_mapping.h"
+#include "ridge/plan/streaming/metapipe_mapping.h"
 
 #include <algorithm>
 

@@ -1,0 +1,50 @@
+// The windows of a convolution as an operand that is made while it is packed. Internal to the CPU products.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "ridge/base/reason.h"
+#include "ridge/ops/product/problem.h"
+#include "ridge/tile/tile.h"
+
+namespace ridge::ops {
+
+// One element of the kernel in one dimension: output o reads input o*stride + first, inside of x for o in [begin, end).
+struct KernelOffset {
+  std::int64_t first = 0, begin = 0, end = 0;
+};
+
+// The right operand of a product with windows; `input` is the data of B.
+struct WindowOperand : tile::ComputedOperand {
+  WindowOperand(const MatmulProblem& problem, const void* input);
+  const ConvolutionWindows* windows;
+  const void* input;
+  std::int64_t batch_stride;
+  int element_bytes;
+  std::array<std::vector<KernelOffset>, 3> offsets;  // offsets of the kernel elements along each axis
+};
+
+// Rows `k` and columns of an operand, to copy.
+struct WindowCopy {
+  const WindowOperand& operand;
+  const void* input;  // data of one product
+  tile::Range k, columns;
+  tile::CopyTarget to;
+};
+
+// Returns why the sizes of a problem do not agree with its windows.
+Reason validate_windows(const MatmulProblem& problem);
+
+// Variants of windows/copy_body.cc, which is compiled once per instruction set.
+namespace plain {
+void copy_windows(const WindowCopy& copy);
+}
+namespace avx2 {
+void copy_windows(const WindowCopy& copy);
+}
+namespace avx512 {
+void copy_windows(const WindowCopy& copy);
+}
+
+}  // namespace ridge::ops

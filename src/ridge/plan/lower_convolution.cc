@@ -1,0 +1,126 @@
+// Lowers a convolution to a product of its weights [K, C*R*S] and the windows of its input [C*R*S, P*Q] for each image,
+// with the pointwise statements that follow it as the product's epilogue.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/base/dtype_set.h"
+#include "ridge/plan/lower.h"
+#include "ridge/program/routine.h"
+
+namespace ridge {
+namespace {
+
+const Expression* find_convolution(const Lowering& to, const FusionGroup& group) {
+  for (const int s : group.statements) {
+    const Routine* const routine = routine_of(to.statement_at(s));
+    if (routine != nullptr && routine->kind == RoutineKind::conv) return &std::get<Expression>(to.statement_at(s).op);
+  }
+  return nullptr;
+}
+
+std::int64_t count_groups(const Shape& x, const Shape& w) { return w[1].extent == 0 ? 1 : x[1].extent / w[1].extent; }
+
+ops::ConvolutionWindows make_windows(const Shape& x, const Shape& w, const Shape& y, const Routine& r) {
+  ops::ConvolutionWindows out{.axes = {}, .groups = count_groups(x, w)};
+  const std::size_t dimensions = x.size() - conv_leading_axes;
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    const std::size_t axis = conv_leading_axes + d;
+    out.axes[3 - dimensions + d] = {x[axis].extent, y[axis].extent, w[axis].extent, r.stride, r.dilation, r.padding};
+  }
+  return out;
+}
+
+// True if the windows are the elements of the input, so that the input is the product's operand as it is.
+bool are_single_elements(const ops::ConvolutionWindows& windows) {
+  return windows.groups == 1 && std::all_of(windows.axes.begin(), windows.axes.end(), [](const ops::WindowAxis& axis) {
+           return axis.kernel == 1 && axis.padding == 0 && axis.in == axis.out;
+         });
+}
+
+ops::MatmulProblem make_convolution_product(const Shape& x, const Shape& w, const Shape& y, const Routine& r,
+                                            DType dtype) {
+  const ops::ConvolutionWindows windows = make_windows(x, w, y, r);
+  std::int64_t inputs = 1, outputs = 1, kernel = 1;
+  for (const ops::WindowAxis& axis : windows.axes) {
+    inputs *= axis.in;
+    outputs *= axis.out;
+    kernel *= axis.kernel;
+  }
+  const std::int64_t channels = w[1].extent, m = w[0].extent / windows.groups, k = channels * kernel;
+  ops::MatmulProblem out{.batch = x[0].extent * windows.groups, .size = {m, outputs, k}, .a = {}, .b = {}, .d = {}};
+  out.a = {dtype, k, 1, windows.groups > 1 ? m * k : 0};
+  out.b = {dtype, inputs, 1, channels * inputs};
+  if (!are_single_elements(windows)) out.windows = windows;
+  return out;
+}
+
+}  // namespace
+
+Reason convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv) {
+  const std::vector<int> in = expression_operands(conv);
+  const Shape &x = shapes[in[0]], &w = shapes[in[1]];
+  constexpr std::int64_t min_rows = 4;  // with fewer output channels per group, packing takes longer than multiplying
+  const std::int64_t groups = count_groups(x, w);
+  if (groups > 1 && w[0].extent / groups < min_rows)
+    return fmt::format("{} has {} output channels per group, too few for a product", program.tensors[conv.result].name,
+                       w[0].extent / groups);
+  return {};
+}
+
+ProductDims convolution_dims(const Shape& result) {
+  ProductDims out;
+  for (std::size_t i = 0; i < result.size(); ++i)
+    if (!result[i].dim.empty()) {
+      auto& rest = i == 1 ? out.m : out.n;
+      (i == 0 ? out.batch : rest).push_back(result[i].dim);
+    }
+  return out;
+}
+
+int convert_whole_tensor(Lowering& to, int group, int tensor, DType dtype) {
+  const View& view = to.view_of(tensor);
+  if (view.dtype == dtype) return view.buffer;
+  const std::int64_t count = count_elements(view.shape);
+  const int copy = to.add_buffer(dtype, count);
+  const std::string description = fmt::format("{} to {}", to.tensor_name(tensor), dtype_name(dtype));
+  const Shape line{{"element", count, 1}};
+  if (StoredFloats::contains(view.dtype)) {
+    to.plan.steps.push_back(make_copy_step(group, {view.buffer, view.dtype, line}, {copy, dtype, line}, description));
+  } else {  // sums of one element each
+    to.plan.steps.push_back({.group = group,
+                             .kernel = ops::RunningSumLoops{view.dtype, dtype, {{count, 1, 0, 1}}, {}},
+                             .buffers = {view.buffer, copy},
+                             .copy_description = description});
+  }
+  return copy;
+}
+
+bool lower_convolution(Lowering& to, int group) {
+  const FusionGroup g = to.plan.fusion.groups[group];
+  const Expression* const conv = find_convolution(to, g);
+  if (conv == nullptr) return false;
+  const std::vector<int> in = expression_operands(*conv);
+  const DType x = to.dtype_of(in[0]), w = to.dtype_of(in[1]);
+  const bool multiplies_as_stored = x == w && StoredFloats::contains(x);
+  const DType dtype = multiplies_as_stored ? x : DType::f32;
+  const Shape& y = to.shape_of(conv->result);
+  ops::MatmulProblem product =
+      make_convolution_product(to.shape_of(in[0]), to.shape_of(in[1]), y, *conv->routine, dtype);
+  const int b = convert_whole_tensor(to, group, in[0], dtype), a = convert_whole_tensor(to, group, in[1], dtype);
+  const bool fused = g.statements.size() > 1;
+  product.d = {fused ? DType::f32 : to.dtype_of(conv->result), product.size.n, 1, product.size.m * product.size.n};
+  if (!fused) {
+    to.plan.steps.push_back({group, product, {a, b, to.view_of(conv->result).buffer}, ""});
+    return true;
+  }
+  const ProductDims dims = convolution_dims(y);
+  const std::vector<int> sums{conv->result};
+  LoweredChain chain = lower_epilogue(to, g, {dims, product, sums});
+  std::vector<int> buffers{a, b, -1};
+  buffers.insert(buffers.end(), chain.buffers.begin() + 1, chain.buffers.end());
+  to.plan.steps.push_back({group, ops::FusedMatmul{product, {}, std::move(chain.program)}, std::move(buffers), ""});
+  return true;
+}
+
+}  // namespace ridge
