@@ -5,6 +5,7 @@
 
 #include "ridge/ops/attention/cpu_run.h"
 #include "ridge/ops/chain/lower.h"
+#include "ridge/ops/loops/isa_kernels.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/rows/arithmetic.h"
 #include "ridge/ops/rows/isa_kernels.h"
@@ -29,6 +30,10 @@ void run_rows(const RowRun&) { stop_without_kernels(); }
 void run_gradient(const RowRun&) { stop_without_kernels(); }
 void reduce_columns_part(const ColumnReductionRun&) { stop_without_kernels(); }
 float reduce_row(const ReduceRun&) { stop_without_kernels(); }
+void copy_rows(const RowCopies&) { stop_without_kernels(); }
+void sum_rows(const RowSums&) { stop_without_kernels(); }
+void run_running_sums(const RunningSumRows&) { stop_without_kernels(); }
+void run_running_sums(const RunningSumLines&) { stop_without_kernels(); }
 void run_attention(const AttentionRun&) { stop_without_kernels(); }
 std::size_t attention_scratch_bytes(bool) { stop_without_kernels(); }
 void prepare_attention_backward(const AttentionBackwardRun&, std::int64_t, std::int64_t) { stop_without_kernels(); }

@@ -8,6 +8,7 @@
 #include "ridge/base/block_scale.h"
 #include "ridge/base/check.h"
 #include "ridge/base/dtype_set.h"
+#include "ridge/ops/loops/lines.h"
 #include "ridge/ops/loops/problem.h"
 #include "ridge/pool/pool.h"
 
@@ -39,12 +40,6 @@ template <class Work> void parallel_for(std::int64_t count, int threads, const W
     const pool::WorkSlice mine = pool::split_evenly(count, parts, part);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) work(i);
   });
-}
-
-inline std::int64_t count_points(const std::vector<LoopAxis>& axes) {
-  std::int64_t n = 1;
-  for (const LoopAxis& axis : axes) n *= axis.extent;
-  return n;
 }
 
 inline LoopAxis offsets_at(const std::vector<LoopAxis>& axes, std::int64_t point) {
