@@ -24,6 +24,8 @@ namespace {
 
 void apply_epilogue(const tile::EpilogueTile&) { stop_without_kernels(); }
 void run_chain(const ChainRunArgs&) { stop_without_kernels(); }
+void run_repeated_chain(const RepeatedChainArgs&) { stop_without_kernels(); }
+std::int64_t chain_group_elements() { stop_without_kernels(); }
 void run_roof_loop(const RoofLoopCall&) { stop_without_kernels(); }
 void run_compiled_chain(const CompiledChain&) { stop_without_kernels(); }
 void run_rows(const RowRun&) { stop_without_kernels(); }
@@ -34,6 +36,7 @@ void copy_rows(const RowCopies&) { stop_without_kernels(); }
 void sum_rows(const RowSums&) { stop_without_kernels(); }
 void run_running_sums(const RunningSumRows&) { stop_without_kernels(); }
 void run_running_sums(const RunningSumLines&) { stop_without_kernels(); }
+void transpose_lines(const LineTransposition&) { stop_without_kernels(); }
 void run_attention(const AttentionRun&) { stop_without_kernels(); }
 std::size_t attention_scratch_bytes(bool) { stop_without_kernels(); }
 void prepare_attention_backward(const AttentionBackwardRun&, std::int64_t, std::int64_t) { stop_without_kernels(); }

@@ -59,24 +59,39 @@ struct RunningSumLines {
 // Lines that are divided among threads are divided at chunks, so that the sums are the same.
 constexpr std::int64_t running_sum_chunk = 2048;
 
+// Lines of contiguous elements as the columns of a matrix of floats, or the columns as lines. The first element of line
+// i is at lines[i]; column i of the matrix begins at tile + i.
+struct LineTransposition {
+  DType dtype = DType::f32;
+  void* data = nullptr;
+  std::span<const std::int64_t> lines = {};
+  std::int64_t elements = 0;  // Number of elements of a line: rows of the matrix.
+  float* tile = nullptr;
+  std::int64_t row_stride = 0;
+  bool stores = false;  // True if the lines are written, false if they are read.
+};
+
 // Defined in bodies, each of which is compiled once for each instruction set.
 namespace plain {
 void copy_rows(const RowCopies& copies);
 void sum_rows(const RowSums& sums);
 void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
+void transpose_lines(const LineTransposition& run);
 }  // namespace plain
 namespace avx2 {
 void copy_rows(const RowCopies& copies);
 void sum_rows(const RowSums& sums);
 void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
+void transpose_lines(const LineTransposition& run);
 }  // namespace avx2
 namespace avx512 {
 void copy_rows(const RowCopies& copies);
 void sum_rows(const RowSums& sums);
 void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
+void transpose_lines(const LineTransposition& run);
 }  // namespace avx512
 
 // These run the functions of the active instruction set.

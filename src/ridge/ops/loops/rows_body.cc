@@ -1,6 +1,7 @@
 // Copies and sums of rows for gathers and scatters. Rows are at scattered addresses, so the first lines of a later row
 // are prefetched; the hardware prefetches the rest. Compiled once for each instruction set.
 #include "ridge/ops/function/vector_math_storage.h"
+#include "ridge/ops/loops/float_types.h"
 #include "ridge/ops/loops/isa_kernels.h"
 
 namespace ridge::ops {
@@ -101,21 +102,16 @@ template <class V, class From, class To> void sum_typed_rows(const RowSums& run)
   if (run.streams) V::store_fence();
 }
 
-template <class F> void with_row_types(DType from, DType to, const F& f) {
-  StoredFloats::dispatch(
-      from, [&]<class From>() { StoredFloats::dispatch(to, [&]<class To>() { f.template operator()<From, To>(); }); });
-}
-
 }  // namespace
 
 namespace RIDGE_BODY_ISA {
 void copy_rows(const RowCopies& copies) {
-  with_row_types(copies.from_dtype, copies.to_dtype,
-                 [&]<class From, class To>() { copy_typed_rows<FloatLanes, From, To>(copies); });
+  with_float_types(copies.from_dtype, copies.to_dtype,
+                   [&](auto from, auto to) { copy_typed_rows<FloatLanes, decltype(from), decltype(to)>(copies); });
 }
 void sum_rows(const RowSums& sums) {
-  with_row_types(sums.from_dtype, sums.to_dtype,
-                 [&]<class From, class To>() { sum_typed_rows<FloatLanes, From, To>(sums); });
+  with_float_types(sums.from_dtype, sums.to_dtype,
+                   [&](auto from, auto to) { sum_typed_rows<FloatLanes, decltype(from), decltype(to)>(sums); });
 }
 }  // namespace RIDGE_BODY_ISA
 

@@ -2,6 +2,7 @@
 // by three shifts and additions. A chunk's sum so far is added last, so that vectors wait for one addition of their
 // predecessor only. Compiled once for each instruction set.
 #include "ridge/ops/function/vector_math_storage.h"
+#include "ridge/ops/loops/float_types.h"
 #include "ridge/ops/loops/isa_kernels.h"
 
 namespace ridge::ops {
@@ -96,20 +97,17 @@ double sum_along_line(const From* from, std::int64_t n, double before, To* to) {
   return total;
 }
 
-template <class F> void with_sum_types(DType from, DType to, const F& f) {
-  StoredFloats::dispatch(
-      from, [&]<class From>() { StoredFloats::dispatch(to, [&]<class To>() { f.template operator()<From, To>(); }); });
-}
-
 }  // namespace
 
 namespace RIDGE_BODY_ISA {
 void run_running_sums(const RunningSumRows& rows) {
-  with_sum_types(rows.from_dtype, rows.to_dtype,
-                 [&]<class From, class To>() { sum_rows_of_lines<FloatLanes, From, To>(rows); });
+  with_float_types(rows.from_dtype, rows.to_dtype,
+                   [&](auto from, auto to) { sum_rows_of_lines<FloatLanes, decltype(from), decltype(to)>(rows); });
 }
 void run_running_sums(const RunningSumLines& run) {
-  with_sum_types(run.from_dtype, run.to_dtype, [&]<class From, class To>() {
+  with_float_types(run.from_dtype, run.to_dtype, [&](auto first, auto stored) {
+    using From = decltype(first);
+    using To = decltype(stored);
     for (std::size_t i = 0; i < run.lines.size(); ++i) {
       To* const to = run.to == nullptr ? nullptr : static_cast<To*>(run.to) + run.lines[i].to;
       const double total =

@@ -26,8 +26,8 @@ SumCase make_case(RandomLayouts& random) {
   const std::int64_t axes = 1 + random.below(3);
   const std::int64_t summed_axis = random.below(axes);
   std::vector<std::int64_t> extents;
-  for (std::int64_t a = 0; a < axes; ++a)
-    extents.push_back(1 + random.below(random.below(3) > 0 ? 6 : axes == 1 ? 20000 : 130));
+  const std::int64_t longest = axes == 1 ? 20000 : 130;
+  for (std::int64_t a = 0; a < axes; ++a) extents.push_back(1 + random.below(random.below(3) > 0 ? 6 : longest));
   const auto x = random.strides(extents, true), y = random.strides(extents, true);
   SumCase out{{random.float_dtype(), random.float_dtype(), {}, {}}, x.elements, y.elements};
   for (std::int64_t a = 0; a < axes; ++a) {
@@ -42,7 +42,8 @@ SumCase make_case(RandomLayouts& random) {
 
 // Compares with a sum in f64, whose own error has the same bound.
 void expect_sums(const RunningSumLoops& l, const void* x, const void* y, const std::string& where) {
-  const double unit = l.result == DType::f32 ? 0x1p-24 : l.result == DType::bf16 ? 0x1p-8 : 0x1p-11;
+  const double units[] = {0x1p-24, 0x1p-8, 0x1p-11},
+               unit = units[static_cast<int>(l.result != DType::f32) + static_cast<int>(l.result == DType::f16)];
   LoopCursor cursor(l.axes, 0);
   for (std::int64_t line = count_points(l.axes); line > 0; --line, cursor.advance()) {
     double sum = 0, magnitudes = 0;
