@@ -71,6 +71,20 @@ struct LineTransposition {
   bool stores = false;  // True if the lines are written, false if they are read.
 };
 
+// Collects the elements of a line whose keys are above a threshold. Keys are ordered as the values are; -0 and +0 have
+// the same key, and NaNs the lowest. A ranked key has the key in its upper half, and below it 2^32 - 1 - the element's
+// index, so that all ranked keys differ and the first of equal values has the highest.
+using RankedKey = std::uint64_t;
+struct KeyScan {
+  const float* values = nullptr;
+  std::int64_t elements = 0, first_index = 0;
+  std::int64_t at = 0;          // Next element; a scan ends at `elements`, or when `keys` may become full.
+  std::uint32_t threshold = 0;  // Keys are positive.
+  RankedKey* keys = nullptr;
+  std::int64_t count = 0, capacity = 0;
+};
+constexpr std::int64_t key_scan_block = 64;  // A scan needs this much free capacity.
+
 // Defined in bodies, each of which is compiled once for each instruction set.
 namespace plain {
 void copy_rows(const RowCopies& copies);
@@ -78,6 +92,7 @@ void sum_rows(const RowSums& sums);
 void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
 void transpose_lines(const LineTransposition& run);
+void scan_keys(KeyScan& scan);
 }  // namespace plain
 namespace avx2 {
 void copy_rows(const RowCopies& copies);
@@ -85,6 +100,7 @@ void sum_rows(const RowSums& sums);
 void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
 void transpose_lines(const LineTransposition& run);
+void scan_keys(KeyScan& scan);
 }  // namespace avx2
 namespace avx512 {
 void copy_rows(const RowCopies& copies);
@@ -92,6 +108,7 @@ void sum_rows(const RowSums& sums);
 void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
 void transpose_lines(const LineTransposition& run);
+void scan_keys(KeyScan& scan);
 }  // namespace avx512
 
 // These run the functions of the active instruction set.

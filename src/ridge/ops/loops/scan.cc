@@ -23,7 +23,7 @@ using NodeKind = RecurrenceNode::Kind;
 // axis.
 struct ScanTensor {
   DType dtype = DType::f32;
-  void* data = nullptr;                    // Null if the elements are an index.
+  void* data = nullptr;                    // The pointer is null if the elements are an index.
   std::vector<std::int64_t> line_strides;  // One for each axis of the lines.
   std::int64_t step_stride = 0;
 };
