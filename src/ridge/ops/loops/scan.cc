@@ -73,6 +73,18 @@ void merge_line_axes(ScanProblem& p) {
   p.line_extents = extents;
 }
 
+// Chains have no `greater` and no `greater_equal`: the operands are swapped.
+ChainStep make_call_step(const RecurrenceNode& node, int result) {
+  const auto argument = [&](std::size_t k) { return k < node.arguments.size() ? node.arguments[k] : 0; };
+  ChainStep step{node.function, result, argument(0), argument(1), argument(2), 0, 0, node.repeat};
+  const bool is_greater = node.function == Function::greater,
+             is_swapped = is_greater || node.function == Function::greater_equal;
+  if (!is_swapped) return step;
+  step.op = is_greater ? ChainOp::less : ChainOp::less_equal;
+  std::swap(step.a, step.b);
+  return step;
+}
+
 // Returns the step as a chain whose last two tensors are the result and the previous result.
 ChainProgram make_step_chain(const RecurrenceLoops& l, const std::vector<int>& slots, int tensors) {
   const int result = tensors - 1, previous = tensors;
@@ -84,10 +96,7 @@ ChainProgram make_step_chain(const RecurrenceLoops& l, const std::vector<int>& s
     if (node.kind == NodeKind::previous) step.slot = previous;
     if (node.kind == NodeKind::number)
       step = {.op = ChainOp::constant, .result = i, .constant = static_cast<float>(node.number)};
-    if (node.kind == NodeKind::call) {
-      const auto argument = [&](std::size_t k) { return k < node.arguments.size() ? node.arguments[k] : 0; };
-      step = {node.function, i, argument(0), argument(1), argument(2), 0, 0, node.repeat};
-    }
+    if (node.kind == NodeKind::call) step = make_call_step(node, i);
     out.steps.push_back(step);
   }
   for (const int slot : {result, previous})

@@ -21,11 +21,14 @@ std::vector<RecurrenceNode> make_nodes(RandomLayouts& random, std::size_t axes, 
   for (int i = 0; i < operands; ++i) out.push_back({.kind = NodeKind::load, .operand = i});
   if (random.flip()) out.push_back({.kind = NodeKind::number, .number = 0.1 * static_cast<double>(random.below(9))});
   if (random.flip()) out.push_back({.kind = NodeKind::index, .axis = static_cast<std::size_t>(random.below(axes))});
-  const Function functions[] = {Function::add, Function::subtract, Function::multiply, Function::max,  Function::where,
-                                Function::abs, Function::negate,   Function::relu,     Function::less, Function::round};
+  const Function functions[] = {Function::add,   Function::subtract, Function::multiply, Function::divide,
+                                Function::max,   Function::min,      Function::where,    Function::clamp,
+                                Function::less,  Function::greater,  Function::equal,    Function::less_equal,
+                                Function::abs,   Function::negate,   Function::relu,     Function::greater_equal,
+                                Function::round, Function::floor,    Function::sign,     Function::sqrt};
   for (std::int64_t more = random.below(7); more > 0; --more) {
     const auto any = [&] { return static_cast<int>(random.below(static_cast<std::int64_t>(out.size()))); };
-    const Function function = functions[random.below(10)];
+    const Function function = functions[random.below(std::size(functions))];
     RecurrenceNode call{.kind = NodeKind::call, .function = function, .arguments = {}};
     for (int k = 0; k < function_info(function).arity; ++k) call.arguments.push_back(any());
     if (call.arguments.size() == 1) call.repeat = 1 + static_cast<int>(random.below(3));
