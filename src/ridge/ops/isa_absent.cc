@@ -38,6 +38,8 @@ void run_running_sums(const RunningSumRows&) { stop_without_kernels(); }
 void run_running_sums(const RunningSumLines&) { stop_without_kernels(); }
 void transpose_lines(const LineTransposition&) { stop_without_kernels(); }
 void scan_keys(KeyScan&) { stop_without_kernels(); }
+void quantize_blocks(const BlockConversion&) { stop_without_kernels(); }
+void dequantize_blocks(const BlockConversion&) { stop_without_kernels(); }
 void run_attention(const AttentionRun&) { stop_without_kernels(); }
 std::size_t attention_scratch_bytes(bool) { stop_without_kernels(); }
 void prepare_attention_backward(const AttentionBackwardRun&, std::int64_t, std::int64_t) { stop_without_kernels(); }

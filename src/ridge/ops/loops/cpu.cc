@@ -69,31 +69,4 @@ void run_loops(const ConvLoops& conv, std::span<void* const> data, int threads) 
   parallel_for(conv.batch * conv.out_channels, threads, [&](std::int64_t plane) { work.compute_output_plane(plane); });
 }
 
-// Quantization to blocks with a common scale, and products of such blocks.
-void run_loops(const QuantizeLoops& l, std::span<void* const> data, int threads) {
-  const std::int64_t block = dtype_info(l.result).block, blocks = l.axis.extent / block;
-  parallel_for(count_points(l.axes) * blocks, threads, [&](std::int64_t i) {
-    const LoopAxis at = offsets_at(l.axes, i / blocks);
-    const std::int64_t first = i % blocks * block;
-    std::vector<double> values(block);
-    for (std::int64_t k = 0; k < block; ++k)
-      values[k] = load_element(l.values, data[0], at.values + (first + k) * l.axis.values);
-    store_scaled_block(l.result, data[1], (at.result + first) / block, values.data());
-  });
-}
-
-void run_loops(const ScaledProductLoops& l, std::span<void* const> data, int threads) {
-  const std::int64_t terms = count_points(l.summed);
-  parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
-    const LoopAxis at = offsets_at(l.axes, point);
-    double sum = 0;
-    for (std::int64_t term = 0; term < terms; ++term) {
-      const LoopAxis along = offsets_at(l.summed, term);
-      sum += load_element(l.left, data[0], at.values + along.values) *
-             load_element(l.right, data[1], at.indices + along.indices);
-    }
-    store_element(l.result, data[2], at.result, sum);
-  });
-}
-
 }  // namespace ridge::ops

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "ridge/base/block_scale.h"
 #include "ridge/base/check.h"
 #include "ridge/base/dtype_set.h"
 #include "ridge/ops/loops/lines.h"
@@ -16,10 +15,10 @@ namespace ridge::ops {
 
 inline double load_element(DType dtype, const void* data, std::int64_t i) {
   double value = 0;
-  if (StorageDTypes::dispatch(dtype, [&]<class T>() { value = to_double(static_cast<const T*>(data)[i]); }))
-    return value;
-  RIDGE_CHECK(is_block_scaled(dtype), "plan() accepts no other dtype");
-  return load_scaled_element(dtype, data, i);
+  const bool is_loaded =
+      StorageDTypes::dispatch(dtype, [&]<class T>() { value = to_double(static_cast<const T*>(data)[i]); });
+  RIDGE_CHECK(is_loaded, "plan() accepts no other dtype");
+  return value;
 }
 
 inline void store_element(DType dtype, void* data, std::int64_t i, double value) {

@@ -85,6 +85,13 @@ struct KeyScan {
 };
 constexpr std::int64_t key_scan_block = 64;  // A scan needs this much free capacity.
 
+// Conversions of contiguous blocks with scales (base/block_scale.h) from or to f32, bf16 or f16.
+struct BlockConversion {
+  DType scaled_dtype = DType::mxfp8, dtype = DType::f32;
+  void *scaled = nullptr, *elements = nullptr;
+  std::int64_t blocks = 0;
+};
+
 // Defined in bodies, each of which is compiled once for each instruction set.
 namespace plain {
 void copy_rows(const RowCopies& copies);
@@ -93,6 +100,8 @@ void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
 void transpose_lines(const LineTransposition& run);
 void scan_keys(KeyScan& scan);
+void quantize_blocks(const BlockConversion& run);
+void dequantize_blocks(const BlockConversion& run);
 }  // namespace plain
 namespace avx2 {
 void copy_rows(const RowCopies& copies);
@@ -101,6 +110,8 @@ void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
 void transpose_lines(const LineTransposition& run);
 void scan_keys(KeyScan& scan);
+void quantize_blocks(const BlockConversion& run);
+void dequantize_blocks(const BlockConversion& run);
 }  // namespace avx2
 namespace avx512 {
 void copy_rows(const RowCopies& copies);
@@ -109,6 +120,8 @@ void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
 void transpose_lines(const LineTransposition& run);
 void scan_keys(KeyScan& scan);
+void quantize_blocks(const BlockConversion& run);
+void dequantize_blocks(const BlockConversion& run);
 }  // namespace avx512
 
 // These run the functions of the active instruction set.
