@@ -70,7 +70,8 @@ double load_scale(DType dtype, const std::uint8_t* at) {
     std::memcpy(&scale, at, sizeof scale);
     return scale;
   }
-  if (*at == (dtype == DType::nvfp4 ? e4m3_nan : nan_scale_code)) return std::numeric_limits<double>::quiet_NaN();
+  // An nvfp4 scale is an e4m3 without a sign.
+  if (*at >= (dtype == DType::nvfp4 ? e4m3_nan : nan_scale_code)) return std::numeric_limits<double>::quiet_NaN();
   return dtype == DType::nvfp4 ? decode_magnitude(*at, e4m3) : std::ldexp(1, *at - 127);
 }
 
@@ -89,7 +90,8 @@ double load_scaled_element(DType dtype, const void* data, std::int64_t element) 
   const double scale = load_scale(dtype, block);
   const std::uint8_t* const elements = block + format.scale_bits / 8;
   if (format.bits == 8) {
-    const double magnitude = decode_magnitude(elements[at] & e4m3_nan, e4m3);
+    const int code = elements[at] & e4m3_nan;
+    const double magnitude = code == e4m3_nan ? std::numeric_limits<double>::quiet_NaN() : decode_magnitude(code, e4m3);
     return (elements[at] & e4m3_sign_bit ? -magnitude : magnitude) * scale;
   }
   const int code = elements[at / 2] >> (at % 2 * 4) & 0xF;

@@ -25,9 +25,6 @@ bool fits_f32(double value) {
   return std::fabs(value) >= min_normal && static_cast<double>(static_cast<float>(value)) == value;
 }
 
-// A constant that f32 represents has no error: index(T) < 5 is certain at 5.
-ValueWithError constant_value(double value) { return {value, fits_f32(value) ? 0 : f32_roundoff * std::fabs(value)}; }
-
 ValueWithError with_rounding(double value, double error) {
   return {value, error + 8 * f32_roundoff * std::fabs(value) + min_normal};
 }
@@ -91,6 +88,11 @@ ValueWithError divide_with_error(const ValueWithError& a, const ValueWithError& 
   return with_rounding(value, b.error == 0 && a.error == 0 ? 0 : (a.error + std::fabs(value) * b.error) / min_divisor);
 }
 
+}  // namespace
+
+// A constant that f32 represents has no error: index(T) < 5 is certain at 5.
+ValueWithError constant_value(double value) { return {value, fits_f32(value) ? 0 : f32_roundoff * std::fabs(value)}; }
+
 ValueWithError evaluate_call(Function function, const ValueWithError& a, const ValueWithError& b,
                              const ValueWithError& c) {
   const FunctionInfo& f = function_info(function);
@@ -103,6 +105,8 @@ ValueWithError evaluate_call(Function function, const ValueWithError& a, const V
   if (function == Function::where) return evaluate_select(a, b, c);
   return f.arity == 1 ? evaluate_unary(function, a) : evaluate_multivariate(function, a, b, c);
 }
+
+namespace {
 
 ValueWithError evaluate_extreme(Function function, const std::vector<ValueWithError>& row) {
   ValueWithError out = row.front();

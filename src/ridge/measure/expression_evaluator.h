@@ -18,6 +18,11 @@ struct ValueWithError {
   double value = 0, error = 0;
 };
 
+// Returns a constant as f32 represents it.
+ValueWithError constant_value(double value);
+// Returns an elementwise function's value with the error of its arguments and of its computation in f32.
+ValueWithError evaluate_call(Function function, const ValueWithError& a, const ValueWithError& b,
+                             const ValueWithError& c);
 // Returns the relative error of a sum of k terms.
 double sum_error_growth(double k, bool random_data);
 // Returns a product as an expression: a multiplication and, if it contracts, a sum along the contracted dimensions.

@@ -1,11 +1,14 @@
-// Lowers routine statements (program/routine.h) to loops (ops/loops) with sizes and strides by dimension, or a routed
-// product to a grouped product.
+// Lowers routine statements (program/routine.h) to loops (ops/loops) with sizes and strides by dimension, a routed
+// product to a grouped product, and a product of block-scaled operands to their conversion and a product.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
 #include "ridge/base/dtype_set.h"
 #include "ridge/ops/routing/problem.h"
 #include "ridge/plan/lower.h"
+#include "ridge/program/contraction.h"
 #include "ridge/program/routine.h"
 
 namespace ridge {
@@ -182,14 +185,35 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::ScaledProductLoops make_scaled_product_loops(Lowering& to, const Contraction& c) {
-  const View &left = to.view_of(c.left), &right = to.view_of(c.right), &result = to.view_of(c.result);
-  ops::ScaledProductLoops out{left.dtype, right.dtype, result.dtype, {}, {}};
-  for (const SizedAxis& axis : result.shape)
-    if (!axis.dim.empty()) out.axes.push_back(loop_axis(axis, left, right, result));
-  for (const SizedAxis& axis : left.shape)
-    if (!axis.dim.empty() && !has_axis(result.shape, axis.dim)) out.summed.push_back(loop_axis(axis, left, right, {}));
-  return out;
+// Returns the dtype to which a product converts its block-scaled operands. bf16 has every product of an element and a
+// scale of mxfp8, mxfp4 and nvfp4 (but for the smallest), and is taken unless the other operand needs f32.
+DType dequantized_dtype(DType a, DType b) {
+  const auto fits_bf16 = [](DType dtype) {
+    return dtype == DType::bf16 || (is_block_scaled(dtype) && dtype != DType::e4m3_128);
+  };
+  return fits_bf16(a) && fits_bf16(b) ? DType::bf16 : DType::f32;
+}
+
+// Converts block-scaled operands and then multiplies as any product or, without a sum, as a chain.
+void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
+  const View left = to.view_of(c.left), right = to.view_of(c.right);
+  const DType dtype = dequantized_dtype(left.dtype, right.dtype);
+  for (const int tensor : {c.left, c.right}) {
+    View& view = to.tensors[tensor];
+    if (!is_block_scaled(view.dtype)) continue;
+    const ops::DequantizeLoops kernel{view.dtype, dtype, count_elements(view.shape)};
+    const int converted = to.add_buffer(dtype, kernel.elements);
+    to.plan.steps.push_back({.group = group,
+                             .kernel = kernel,
+                             .buffers = {view.buffer, converted},
+                             .copy_description = fmt::format("{} from {} to {}", to.tensor_name(tensor),
+                                                             dtype_name(view.dtype), dtype_name(dtype))});
+    view.buffer = converted;
+    view.dtype = dtype;
+  }
+  has_sum(c) ? lower_contraction(to, group, c) : lower_pointwise(to, group);
+  to.tensors[c.left] = left;
+  to.tensors[c.right] = right;
 }
 
 // u[N, 2, F] = routed(x, w, i over E) as kernels: gather the rows of x in the order of the experts in i, multiply them
@@ -307,14 +331,8 @@ bool lower_as_grouped_product(Lowering& to, int group, const Expression& e) {
 
 void lower_loops(Lowering& to, int group) {
   const int statement = to.plan.fusion.groups[group].statements.front();
-  if (const auto* c = std::get_if<Contraction>(&to.statement_at(statement).op)) {
-    to.plan.steps.push_back(
-        {.group = group,
-         .kernel = make_scaled_product_loops(to, *c),
-         .buffers = {to.view_of(c->left).buffer, to.view_of(c->right).buffer, to.view_of(c->result).buffer},
-         .copy_description = ""});
-    return;
-  }
+  if (const auto* c = std::get_if<Contraction>(&to.statement_at(statement).op))
+    return lower_scaled_product(to, group, *c);
   const auto& e = std::get<Expression>(to.statement_at(statement).op);
   if (e.routine->kind == RoutineKind::routed && lower_as_grouped_product(to, group, e)) return;
   if (e.routine->kind == RoutineKind::conv) return lower_direct_convolution(to, group, e);

@@ -44,7 +44,7 @@ struct PlanStep {
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
                ops::RowBlockProgram, ops::RowProgram, ops::AttentionProblem, ops::AttentionBackwardProblem,
                ops::ConvLoops, ops::GatherScatterLoops, ops::RunningSumLoops, ops::TopKLoops, ops::RoutedProductLoops,
-               ops::RecurrenceLoops, ops::QuantizeLoops, ops::ScaledProductLoops, ops::RoutingProblem>
+               ops::RecurrenceLoops, ops::QuantizeLoops, ops::DequantizeLoops, ops::RoutingProblem>
       kernel;
   std::vector<int> buffers;
   std::string copy_description;  // description if the step only reorders or converts, "w[F, D] to [D, F]"; else empty

@@ -183,28 +183,30 @@ class ElementEvaluator {
     return out;
   }
 
-  // Runs from the first step. A step uses the same f64 arithmetic as ops/loops, so the bound is 0.
+  // Runs from the first step. Kernels compute in f32, so the errors of a step grow in those after it.
   Expected evaluate_scan(NamedIndex position) const {
     const std::string over = axis_key(e_.routine->over.front());
     const std::int64_t last = position.at(over);
-    double value = 0;
+    ValueWithError value;
     for (std::int64_t t = 0; t <= last; ++t) {
       position[over] = t;
       value = evaluate_step(e_.nodes.back().arguments[0], position, value);
     }
-    return {value, 0, 0};
+    return {value.value, 0, value.error};
   }
-  double evaluate_step(int node, const NamedIndex& position, double previous) const {
+  ValueWithError evaluate_step(int node, const NamedIndex& position, const ValueWithError& previous) const {
     const Node& n = e_.nodes[node];
-    if (n.kind == Node::Kind::tensor) return read_at(n.tensor, position);
-    if (n.kind == Node::Kind::number) return n.number;
+    if (n.kind == Node::Kind::tensor) return {read_at(n.tensor, position), 0};
+    if (n.kind == Node::Kind::number) return constant_value(n.number);
     if (n.kind == Node::Kind::previous) return previous;
-    if (n.kind == Node::Kind::index) return static_cast<double>(position.at(axis_key(n.over[0])));
-    if (n.kind == Node::Kind::size) return static_cast<double>(size(n.over[0]));
-    double a = evaluate_step(n.arguments[0], position, previous);
-    const double b = n.arguments.size() > 1 ? evaluate_step(n.arguments[1], position, previous) : 0;
-    const double c = n.arguments.size() > 2 ? evaluate_step(n.arguments[2], position, previous) : 0;
-    for (int time = 0; time < n.repeat; ++time) a = function_info(n.function).reference(a, b, c);
+    if (n.kind == Node::Kind::index) return {static_cast<double>(position.at(axis_key(n.over[0]))), 0};
+    if (n.kind == Node::Kind::size) return constant_value(static_cast<double>(size(n.over[0])));
+    const auto argument = [&](std::size_t i) {
+      return i < n.arguments.size() ? evaluate_step(n.arguments[i], position, previous) : ValueWithError{};
+    };
+    ValueWithError a = argument(0);
+    const ValueWithError b = argument(1), c = argument(2);
+    for (int time = 0; time < n.repeat; ++time) a = evaluate_call(n.function, a, b, c);
     return a;
   }
 

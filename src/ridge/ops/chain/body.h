@@ -15,6 +15,24 @@
 namespace ridge::ops {
 namespace {
 
+// Returns the steps of operations; make_operand(location) gives the operand at a location.
+template <class V, class MakeOperand>
+std::vector<GroupStep<V>> make_steps(const std::vector<GroupOperation>& operations, const MakeOperand& make_operand) {
+  std::vector<GroupStep<V>> steps;
+  steps.reserve(operations.size() + 1);
+  for (const GroupOperation& m : operations) {
+    const bool apply = m.kind == GroupOperation::apply, last = &m == &operations.back();
+    GroupStep<V> step{.a = make_operand(apply ? m.b : m.a), .b = make_operand(m.c), .repeat = m.repeat};
+    if (m.kind == GroupOperation::load_group) step.function = load_step_function<V>(step.a);
+    if (m.kind == GroupOperation::save_group || m.kind == GroupOperation::store_group)
+      step.function = store_step_function<V, false>(step.a.form, last);
+    if (apply) step.function = ops::select_step_function<V>(m.op, step.a);
+    steps.push_back(step);
+  }
+  steps.emplace_back();
+  return steps;
+}
+
 template <class V> class ChainRunner {
  public:
   explicit ChainRunner(const ChainRunArgs& run) : run_(run), code_(run.code), views_(code_.tensors.size()) {
@@ -82,21 +100,7 @@ template <class V> class ChainRunner {
   // groups at a block's edge access copies.
   std::vector<GroupStep<V>> make_group_steps(bool edge) const {
     const bool even_odd = !edge && uses_even_odd();
-    std::vector<GroupStep<V>> steps;
-    steps.reserve(code_.operations.size() + 1);
-    for (const GroupOperation& m : code_.operations) {
-      const bool apply = m.kind == GroupOperation::apply, last = &m == &code_.operations.back();
-      GroupStep<V> step{.a = make_operand(apply ? m.b : m.a, edge, even_odd),
-                        .b = make_operand(m.c, edge, even_odd),
-                        .repeat = m.repeat};
-      if (m.kind == GroupOperation::load_group) step.function = load_step_function<V>(step.a);
-      if (m.kind == GroupOperation::save_group || m.kind == GroupOperation::store_group)
-        step.function = store_step_function<V, false>(step.a.form, last);
-      if (apply) step.function = ops::select_step_function<V>(m.op, step.a);
-      steps.push_back(step);
-    }
-    steps.emplace_back();
-    return steps;
+    return make_steps<V>(code_.operations, [&](const OperandLocation& at) { return make_operand(at, edge, even_odd); });
   }
   GroupOperand make_operand(const OperandLocation& s, bool edge, bool even_odd) const {
     GroupOperand x;
@@ -234,6 +238,44 @@ template <class V> class ChainRunner {
   std::vector<GroupStep<V>> group_steps_, edge_steps_;
   ChainBlock block_;
 };
+
+// Runs RepeatedChainArgs. All groups of a step are run before the next step.
+template <class V> void run_repeated(const RepeatedChainArgs& run) {
+  std::vector<GroupStep<V>> steps = make_steps<V>(run.code.operations, [&](const OperandLocation& s) {
+    GroupOperand x;
+    if (s.kind == OperandLocation::constant) {
+      x.form = OperandForm::constant;
+      x.constant = run.code.constants[s.index];
+    }
+    if (s.kind == OperandLocation::saved) x.data = reinterpret_cast<char*>(run.saved + s.index * max_group_elements);
+    if (s.kind != OperandLocation::tensor) return x;
+    const RepeatedTensor& tensor = run.tensors[s.index];
+    x.tensor = s.index;
+    x.data = tensor.data;
+    x.column_stride = dtype_bytes(tensor.dtype);
+    x.form = tensor.dtype == DType::bf16 ? OperandForm::bf16 : OperandForm::f32;
+    if (tensor.dtype == DType::f16) x.form = OperandForm::f16;
+    return x;
+  });
+  constexpr std::int64_t line = 64;
+  const auto prefetch_next_step = [&](std::int64_t at, std::int64_t group) {
+    for (const RepeatedTensor& tensor : run.tensors) {
+      const std::int64_t bytes = group_size<V> * dtype_bytes(tensor.dtype);
+      if (std::abs(tensor.step_bytes) <= run.groups * bytes) continue;
+      const char* const next = tensor.data + (at + 1) * tensor.step_bytes + group * bytes;
+      for (std::int64_t i = 0; i < bytes; i += line) __builtin_prefetch(next + i, 0, 3);
+    }
+  };
+  for (std::int64_t at = 0; at < run.steps; ++at) {
+    for (std::int64_t group = 0; group < run.groups; ++group) {
+      if (at + 1 < run.steps) prefetch_next_step(at, group);
+      GroupStep<V>::run_steps(steps.data(), group * group_size<V>);
+    }
+    for (GroupStep<V>& step : steps)
+      for (GroupOperand* const x : {&step.a, &step.b})
+        if (x->tensor >= 0) x->data += run.tensors[x->tensor].step_bytes;
+  }
+}
 
 }  // namespace
 }  // namespace ridge::ops

@@ -79,6 +79,13 @@ void run_chain(const LoweredChain& code, std::span<void* const> tensors) {
   run_blocks({code, tensors, 0, code.block_count(), thread_scratch(chain_scratch_floats(code))});
 }
 
+void run_repeated_chain(const RepeatedChainArgs& run) {
+  pool::select_for_isa(plain::run_repeated_chain, avx2::run_repeated_chain, avx512::run_repeated_chain)(run);
+}
+std::int64_t chain_group_elements() {
+  return pool::select_for_isa(plain::chain_group_elements, avx2::chain_group_elements, avx512::chain_group_elements)();
+}
+
 void run_chain_program(const ChainProgram& program, std::span<void* const> tensors, int threads) {
   const LoweredChain& code = find_or_lower(program);
   if (code.elements == 0) return;

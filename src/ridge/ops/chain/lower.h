@@ -83,15 +83,38 @@ struct ChainRunArgs {
 };
 std::int64_t chain_scratch_floats(const LoweredChain& code);
 void run_chain(const LoweredChain& code, std::span<void* const> tensors);  // Runs all blocks on this thread.
+// Arguments for running a chain once for each step of a recurrence, on `groups` groups of contiguous elements. Element
+// 0 of a step is `step_bytes` behind that of the step before. A tensor that is loaded and stored and does not move
+// carries values from step to step. `saved` has code.saved_groups * max_group_elements floats, aligned to 64 bytes.
+struct RepeatedTensor {
+  DType dtype = DType::f32;
+  char* data = nullptr;
+  std::int64_t step_bytes = 0;
+};
+struct RepeatedChainArgs {
+  const LoweredChain& code;
+  std::span<const RepeatedTensor> tensors;
+  std::int64_t groups = 1, steps = 1;
+  float* saved = nullptr;
+};
+void run_repeated_chain(const RepeatedChainArgs& run);
+std::int64_t chain_group_elements();  // Returns the number of elements of a group.
+
 // Defined in body.cc, which is compiled once for each instruction set.
 namespace plain {
 void run_chain(const ChainRunArgs& run);
-}
+void run_repeated_chain(const RepeatedChainArgs& run);
+std::int64_t chain_group_elements();
+}  // namespace plain
 namespace avx2 {
 void run_chain(const ChainRunArgs& run);
-}
+void run_repeated_chain(const RepeatedChainArgs& run);
+std::int64_t chain_group_elements();
+}  // namespace avx2
 namespace avx512 {
 void run_chain(const ChainRunArgs& run);
-}
+void run_repeated_chain(const RepeatedChainArgs& run);
+std::int64_t chain_group_elements();
+}  // namespace avx512
 
 }  // namespace ridge::ops

@@ -1,4 +1,4 @@
-// Runs the loops of problem.h on the pool's threads. Sums are f64, except those of scatters.
+// Runs the loops of problem.h on the pool's threads. Sums are f64; scatters and recurrences compute in f32.
 #pragma once
 
 #include <span>
@@ -19,8 +19,8 @@ void run_loops(const TopKLoops& top, std::span<void* const> data, int threads);
 void run_loops(const RoutedProductLoops& routed, std::span<void* const> data, int threads);
 // `data`: values and result.
 void run_loops(const QuantizeLoops& quantize, std::span<void* const> data, int threads);
-// `data`: left, right and result.
-void run_loops(const ScaledProductLoops& product, std::span<void* const> data, int threads);
+// `data`: values and result.
+void run_loops(const DequantizeLoops& dequantize, std::span<void* const> data, int threads);
 // `data`: the operands, the result last.
 void run_loops(const RecurrenceLoops& scan, std::span<void* const> data, int threads);
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "ridge/base/block_scale.h"
 #include "ridge/base/check.h"
 #include "ridge/base/dtype_set.h"
+#include "ridge/ops/loops/lines.h"
 #include "ridge/ops/loops/problem.h"
 #include "ridge/pool/pool.h"
 
@@ -15,10 +15,10 @@ namespace ridge::ops {
 
 inline double load_element(DType dtype, const void* data, std::int64_t i) {
   double value = 0;
-  if (StorageDTypes::dispatch(dtype, [&]<class T>() { value = to_double(static_cast<const T*>(data)[i]); }))
-    return value;
-  RIDGE_CHECK(is_block_scaled(dtype), "plan() accepts no other dtype");
-  return load_scaled_element(dtype, data, i);
+  const bool is_loaded =
+      StorageDTypes::dispatch(dtype, [&]<class T>() { value = to_double(static_cast<const T*>(data)[i]); });
+  RIDGE_CHECK(is_loaded, "plan() accepts no other dtype");
+  return value;
 }
 
 inline void store_element(DType dtype, void* data, std::int64_t i, double value) {
@@ -39,12 +39,6 @@ template <class Work> void parallel_for(std::int64_t count, int threads, const W
     const pool::WorkSlice mine = pool::split_evenly(count, parts, part);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) work(i);
   });
-}
-
-inline std::int64_t count_points(const std::vector<LoopAxis>& axes) {
-  std::int64_t n = 1;
-  for (const LoopAxis& axis : axes) n *= axis.extent;
-  return n;
 }
 
 inline LoopAxis offsets_at(const std::vector<LoopAxis>& axes, std::int64_t point) {

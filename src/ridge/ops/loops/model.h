@@ -12,7 +12,7 @@ template <class T, class... Others>
 concept IsOneOf = (std::same_as<T, Others> || ...);
 template <class T>
 concept Loops = IsOneOf<T, ConvLoops, GatherScatterLoops, RunningSumLoops, TopKLoops, RoutedProductLoops,
-                        RecurrenceLoops, QuantizeLoops, ScaledProductLoops>;
+                        RecurrenceLoops, QuantizeLoops, DequantizeLoops>;
 
 inline CpuForecast cpu_forecast(const Loops auto&, int) { return {.kernel = "loops"}; }
 

@@ -1,4 +1,4 @@
-// Convolutions, gathers, scatters, running sums and other operations that only plain CPU loops compute, as structs.
+// Convolutions, gathers, scatters, running sums and other operations that only CPUs compute, as structs.
 #pragma once
 
 #include <cstdint>
@@ -102,16 +102,15 @@ struct QuantizeLoops {
   bool operator==(const QuantizeLoops&) const = default;
 };
 
-// result = the sum over `summed` of left * right; at least one is block-scaled. Strides of right are in
-// `LoopAxis::indices`.
-struct ScaledProductLoops {
-  DType left = DType::f32, right = DType::f32, result = DType::f32;
-  std::vector<LoopAxis> axes, summed;
-  bool operator==(const ScaledProductLoops&) const = default;
+// Converts the contiguous elements of a block-scaled tensor to bf16 or f32.
+struct DequantizeLoops {
+  DType values = DType::mxfp8, result = DType::bf16;
+  std::int64_t elements = 0;
+  bool operator==(const DequantizeLoops&) const = default;
 };
 
 inline Reason unsupported_reason(const QuantizeLoops&) { return {}; }
-inline Reason unsupported_reason(const ScaledProductLoops&) { return {}; }
+inline Reason unsupported_reason(const DequantizeLoops&) { return {}; }
 inline Reason unsupported_reason(const TopKLoops&) { return {}; }
 inline Reason unsupported_reason(const RoutedProductLoops&) { return {}; }
 inline Reason unsupported_reason(const RecurrenceLoops&) { return {}; }

@@ -1,18 +1,8 @@
-#include <algorithm>
-#include <numeric>
-
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/element.h"
 
 namespace ridge::ops {
 namespace {
-
-void store_index(DType dtype, void* data, std::int64_t i, std::int64_t index) {
-  if (dtype == DType::int8)
-    static_cast<std::int8_t*>(data)[i] = static_cast<std::int8_t>(index);
-  else
-    static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(index);
-}
 
 // Returns for each index whether it is one of the first `capacity` of its expert.
 std::vector<bool> within_capacity(const RoutedProductLoops& l, const void* indices) {
@@ -31,25 +21,6 @@ std::int64_t strided_offset(std::int64_t point, const std::vector<LoopAxis>& axe
 }
 
 }  // namespace
-
-void run_loops(const TopKLoops& l, std::span<void* const> data, int threads) {
-  parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
-    const LoopAxis at = offsets_at(l.axes, point);
-    std::vector<double> values(l.axis.extent);
-    std::vector<std::int64_t> order(values.size());
-    std::iota(order.begin(), order.end(), 0);
-    for (std::int64_t i = 0; i < l.axis.extent; ++i)
-      values[i] = load_element(l.values, data[0], at.values + i * l.axis.values);
-    const auto is_before = [&](std::int64_t a, std::int64_t b) {
-      const double x = values[a], y = values[b];
-      if (x != x || y != y) return y != y && x == x;
-      return x > y;
-    };
-    std::stable_sort(order.begin(), order.end(), is_before);
-    for (std::int64_t i = 0; i < l.count; ++i)
-      store_index(l.result, data[1], at.result + i * l.result_stride, order[i]);
-  });
-}
 
 void run_loops(const RoutedProductLoops& l, std::span<void* const> data, int threads) {
   const std::vector<bool> is_counted = within_capacity(l, data[2]);

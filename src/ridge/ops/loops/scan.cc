@@ -1,60 +1,285 @@
+// Recurrences. Each step is a chain (ops/chain) over a block of independent lines: h = a * h + x over 4096 lines runs
+// three operations on 128 lines at a time, and h stays in a buffer between steps. Operands whose lines are contiguous
+// are read in place; others, such as lines whose steps are contiguous, are copied to tiles of some steps first.
+// Arithmetic is that of chains: f32, whatever the dtypes.
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "ridge/base/ceil_div.h"
+#include "ridge/ops/chain/lower.h"
 #include "ridge/ops/loops/cpu.h"
-#include "ridge/ops/loops/element.h"
+#include "ridge/ops/loops/indexed.h"
+#include "ridge/ops/loops/isa_kernels.h"
+#include "ridge/ops/loops/strided.h"
+#include "ridge/pool/isa.h"
 
 namespace ridge::ops {
 namespace {
 
-// Evaluates the recurrence at one point of all axes but the last.
-class RecurrenceLine {
- public:
-  RecurrenceLine(const RecurrenceLoops& l, std::span<void* const> data) : l_(l), data_(data), values_(l.nodes.size()) {}
+using NodeKind = RecurrenceNode::Kind;
 
-  void run(std::int64_t line) {
-    const std::size_t last = l_.extents.size() - 1;
-    std::vector<std::int64_t> at(l_.extents.size());
-    for (std::size_t i = last; i-- > 0; line /= l_.extents[i]) at[i] = line % l_.extents[i];
-    double previous = 0;
-    for (at[last] = 0; at[last] < l_.extents[last]; ++at[last]) {
-      for (std::size_t i = 0; i < l_.nodes.size(); ++i) values_[i] = evaluate_node(l_.nodes[i], at, previous);
-      previous = values_.back();
-      store_element(l_.operands.back().dtype, data_.back(), operand_offset(l_.operands.back(), at), previous);
+// A tensor of the chain over the lines and steps. The elements of an index are their offsets: its stride is 1 along its
+// axis.
+struct ScanTensor {
+  DType dtype = DType::f32;
+  void* data = nullptr;                    // The pointer is null if the elements are an index.
+  std::vector<std::int64_t> line_strides;  // One for each axis of the lines.
+  std::int64_t step_stride = 0;
+};
+
+struct ScanProblem {
+  std::vector<std::int64_t> line_extents;
+  std::int64_t lines = 1, steps = 1;
+  std::vector<ScanTensor> tensors;  // The operands, the indices, and last the result.
+  LoweredChain code;                // One more tensor holds the previous step's result.
+};
+
+ScanTensor make_scan_tensor(const RecurrenceOperand& operand, void* data) {
+  return {operand.dtype, data, {operand.strides.begin(), operand.strides.end() - 1}, operand.strides.back()};
+}
+ScanTensor make_index_tensor(const RecurrenceLoops& l, std::size_t axis) {
+  std::vector<std::int64_t> strides(l.extents.size());
+  strides[axis] = 1;
+  return make_scan_tensor({DType::f32, strides}, nullptr);
+}
+
+// Orders the lines' axes by the result's strides, drops those of extent 1, and merges neighbours.
+void merge_line_axes(ScanProblem& p) {
+  std::vector<std::size_t> order;
+  for (std::size_t a = 0; a < p.line_extents.size(); ++a)
+    if (p.line_extents[a] > 1) order.push_back(a);
+  const auto stride = [&](std::size_t t, std::size_t a) { return p.tensors[t].line_strides[a]; };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return stride(p.tensors.size() - 1, a) > stride(p.tensors.size() - 1, b);
+  });
+  std::vector<std::vector<std::size_t>> merged;  // Axes from the outermost; each entry is one axis.
+  for (const std::size_t a : order) {
+    bool continues = !merged.empty();
+    for (std::size_t t = 0; continues && t < p.tensors.size(); ++t)
+      continues = stride(t, merged.back().back()) == stride(t, a) * p.line_extents[a];
+    continues ? merged.back().push_back(a) : merged.push_back({a});
+  }
+  std::vector<std::int64_t> extents;
+  for (const auto& axes : merged) {
+    extents.push_back(1);
+    for (const std::size_t a : axes) extents.back() *= p.line_extents[a];
+  }
+  for (ScanTensor& tensor : p.tensors) {
+    std::vector<std::int64_t> strides;
+    for (const auto& axes : merged) strides.push_back(tensor.line_strides[axes.back()]);
+    tensor.line_strides = strides;
+  }
+  p.line_extents = extents;
+}
+
+// Chains have no `greater` and no `greater_equal`: the operands are swapped.
+ChainStep make_call_step(const RecurrenceNode& node, int result) {
+  const auto argument = [&](std::size_t k) { return k < node.arguments.size() ? node.arguments[k] : 0; };
+  ChainStep step{node.function, result, argument(0), argument(1), argument(2), 0, 0, node.repeat};
+  const bool is_greater = node.function == Function::greater,
+             is_swapped = is_greater || node.function == Function::greater_equal;
+  if (!is_swapped) return step;
+  step.op = is_greater ? ChainOp::less : ChainOp::less_equal;
+  std::swap(step.a, step.b);
+  return step;
+}
+
+// Returns the step as a chain whose last two tensors are the result and the previous result.
+ChainProgram make_step_chain(const RecurrenceLoops& l, const std::vector<int>& slots, int tensors) {
+  const int result = tensors - 1, previous = tensors;
+  ChainProgram out{.extents = {1}, .registers = static_cast<int>(l.nodes.size())};
+  out.tensors.assign(tensors + 1, {DType::f32, {0}});
+  for (int i = 0; i < out.registers; ++i) {
+    const RecurrenceNode& node = l.nodes[i];
+    ChainStep step{.op = ChainOp::load, .result = i, .slot = slots[i]};
+    if (node.kind == NodeKind::previous) step.slot = previous;
+    if (node.kind == NodeKind::number)
+      step = {.op = ChainOp::constant, .result = i, .constant = static_cast<float>(node.number)};
+    if (node.kind == NodeKind::call) step = make_call_step(node, i);
+    out.steps.push_back(step);
+  }
+  for (const int slot : {result, previous})
+    out.steps.push_back({.op = ChainOp::store, .a = out.registers - 1, .slot = slot});
+  return out;
+}
+
+ScanProblem make_scan_problem(const RecurrenceLoops& l, std::span<void* const> data) {
+  ScanProblem out;
+  out.line_extents.assign(l.extents.begin(), l.extents.end() - 1);
+  out.steps = l.extents.back();
+  for (const std::int64_t extent : out.line_extents) out.lines *= extent;
+  for (std::size_t i = 0; i + 1 < l.operands.size(); ++i)
+    out.tensors.push_back(make_scan_tensor(l.operands[i], data[i]));
+  std::vector<int> slots;
+  for (const RecurrenceNode& node : l.nodes) {
+    slots.push_back(node.kind == NodeKind::index ? static_cast<int>(out.tensors.size()) : node.operand);
+    if (node.kind == NodeKind::index) out.tensors.push_back(make_index_tensor(l, node.axis));
+  }
+  out.tensors.push_back(make_scan_tensor(l.operands.back(), data.back()));
+  merge_line_axes(out);
+  out.code = lower_chain(make_step_chain(l, slots, static_cast<int>(out.tensors.size())));
+  return out;
+}
+
+// Runs lines on one thread, a block at a time.
+class LineBlocks {
+ public:
+  explicit LineBlocks(const ScanProblem& p) : p_(p), group_(chain_group_elements()) {
+    const auto tensors = static_cast<std::int64_t>(p.tensors.size());
+    const std::int64_t saved = p.code.saved_groups * max_group_elements;
+    memory_.resize(tensors * tile_elements + saved + max_lines + alignment);
+    const auto misaligned = reinterpret_cast<std::uintptr_t>(memory_.data()) / sizeof(float) % alignment;
+    saved_ = memory_.data() + (alignment - misaligned) % alignment;
+    previous_ = saved_ + saved;
+    tiles_ = previous_ + max_lines;
+    offsets_.resize(tensors);
+    is_in_place_.resize(tensors);
+  }
+
+  void run(std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      std::int64_t count = std::min(max_lines, end - begin);
+      if (count > group_) count -= count % group_;
+      if (const std::int64_t narrow = run_block(begin, count); narrow > 0) begin += narrow;
     }
   }
 
  private:
-  static std::int64_t operand_offset(const RecurrenceOperand& operand, const std::vector<std::int64_t>& at) {
-    std::int64_t out = 0;
-    for (std::size_t i = 0; i < at.size(); ++i) out += at[i] * operand.strides[i];
-    return out;
-  }
+  static constexpr std::int64_t max_lines = 4096, tile_elements = 1 << 14, alignment = 16;
 
-  double evaluate_node(const RecurrenceNode& n, const std::vector<std::int64_t>& at, double previous) const {
-    const std::size_t operand = n.operand;
-    switch (n.kind) {
-      case RecurrenceNode::Kind::load:
-        return load_element(l_.operands[operand].dtype, data_[operand], operand_offset(l_.operands[operand], at));
-      case RecurrenceNode::Kind::number: return n.number;
-      case RecurrenceNode::Kind::index: return static_cast<double>(at[n.axis]);
-      case RecurrenceNode::Kind::previous: return previous;
-      case RecurrenceNode::Kind::call: break;
+  // Computes the offsets of the lines first … first + count - 1 in each tensor.
+  void find_offsets(std::int64_t first, std::int64_t count) {
+    for (std::size_t t = 0; t < p_.tensors.size(); ++t) {
+      std::vector<std::int64_t>& out = offsets_[t];
+      out.resize(count);
+      const std::vector<std::int64_t>& strides = p_.tensors[t].line_strides;
+      for (std::int64_t i = 0; i < count;) {
+        std::int64_t rest = first + i, offset = 0;
+        for (std::size_t a = p_.line_extents.size(); a-- > 0; rest /= p_.line_extents[a])
+          offset += rest % p_.line_extents[a] * strides[a];
+        const bool has_axes = !strides.empty();
+        const std::int64_t stride = has_axes ? strides.back() : 0, extent = has_axes ? p_.line_extents.back() : 1;
+        const std::int64_t stop = std::min(count, i + extent - (first + i) % extent);
+        for (; i < stop; ++i, offset += stride) out[i] = offset;
+      }
     }
-    double in[3] = {0, 0, 0};
-    for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a) in[a] = values_[n.arguments[a]];
-    for (int time = 0; time < n.repeat; ++time) in[0] = function_info(n.function).reference(in[0], in[1], in[2]);
-    return in[0];
+  }
+  bool is_contiguous(std::size_t t, std::int64_t count) const {
+    for (std::int64_t i = 1; i < count; ++i)
+      if (offsets_[t][i] != offsets_[t][0] + i) return false;
+    return true;
   }
 
-  const RecurrenceLoops& l_;
-  std::span<void* const> data_;
-  std::vector<double> values_;
+  // Runs the block, or less of it if tiles are needed; returns the number of lines.
+  std::int64_t run_block(std::int64_t first, std::int64_t count) {
+    find_offsets(first, count);
+    bool needs_tiles = false;
+    for (std::size_t t = 0; t < p_.tensors.size(); ++t) {
+      is_in_place_[t] = p_.tensors[t].data != nullptr && count % group_ == 0 && is_contiguous(t, count);
+      needs_tiles = needs_tiles || !is_in_place_[t];
+    }
+    if (needs_tiles && count > group_) return run_block(first, group_);
+    width_ = ceil_div(count, group_) * group_;
+    row_stride_ = width_ + alignment;  // Rows at multiples of a large power of two would share cache sets.
+    const std::int64_t tile_steps = needs_tiles ? std::min(p_.steps, tile_elements / row_stride_) : p_.steps;
+    std::fill_n(previous_, width_, 0.0f);
+    for (std::int64_t step = 0; step < p_.steps; step += tile_steps)
+      run_steps(step, std::min(tile_steps, p_.steps - step), count);
+    return count;
+  }
+
+  void run_steps(std::int64_t first, std::int64_t steps, std::int64_t count) {
+    std::vector<RepeatedTensor> tensors;
+    for (std::size_t t = 0; t < p_.tensors.size(); ++t) {
+      const ScanTensor& x = p_.tensors[t];
+      const std::int64_t bytes = dtype_bits(x.dtype) / 8;
+      if (is_in_place_[t]) {
+        char* const data = static_cast<char*>(x.data) + (offsets_[t][0] + first * x.step_stride) * bytes;
+        tensors.push_back({x.dtype, data, x.step_stride * bytes});
+        continue;
+      }
+      float* const tile = tiles_ + static_cast<std::int64_t>(t) * tile_elements;
+      const bool is_result = t + 1 == p_.tensors.size(), is_constant = x.step_stride == 0 && !is_result;
+      if (!is_result && (first == 0 || !is_constant)) fill_tile(t, first, is_constant ? 1 : steps, count, tile);
+      tensors.push_back({DType::f32, reinterpret_cast<char*>(tile),
+                         is_constant ? 0 : row_stride_ * static_cast<std::int64_t>(sizeof(float))});
+    }
+    tensors.push_back({DType::f32, reinterpret_cast<char*>(previous_), 0});
+    run_repeated_chain({p_.code, tensors, width_ / group_, steps, saved_});
+    if (!is_in_place_.back()) store_tile(first, steps, count);
+  }
+
+  LineTransposition transposition(std::size_t t, std::int64_t first, std::int64_t steps, float* tile) const {
+    const ScanTensor& x = p_.tensors[t];
+    return {.dtype = x.dtype,
+            .data = static_cast<char*>(x.data) + first * dtype_bits(x.dtype) / 8,
+            .lines = offsets_[t],
+            .elements = steps,
+            .tile = tile,
+            .row_stride = row_stride_};
+  }
+  // Copies steps of the block's lines to a tile; the elements after the last line are 0.
+  void fill_tile(std::size_t t, std::int64_t first, std::int64_t steps, std::int64_t count, float* tile) {
+    const ScanTensor& x = p_.tensors[t];
+    for (std::int64_t step = 0; count < width_ && step < steps; ++step)
+      std::fill(tile + step * row_stride_ + count, tile + step * row_stride_ + width_, 0.0f);
+    if (x.data != nullptr && x.step_stride == 1) return transpose(transposition(t, first, steps, tile));
+    const auto fill = [&](const auto& read) {
+      for (std::int64_t step = 0; step < steps; ++step)
+        for (std::int64_t i = 0; i < count; ++i)
+          tile[step * row_stride_ + i] = read(offsets_[t][i] + (first + step) * x.step_stride);
+    };
+    if (x.data == nullptr) return fill([](std::int64_t offset) { return static_cast<float>(offset); });
+    with_stored_type(x.dtype, [&]<class T>() {
+      fill([&](std::int64_t offset) { return static_cast<float>(to_double(static_cast<const T*>(x.data)[offset])); });
+    });
+  }
+  void store_tile(std::int64_t first, std::int64_t steps, std::int64_t count) {
+    const std::size_t t = p_.tensors.size() - 1;
+    const ScanTensor& x = p_.tensors[t];
+    float* const tile = tiles_ + static_cast<std::int64_t>(t) * tile_elements;
+    if (x.step_stride == 1) {
+      LineTransposition run = transposition(t, first, steps, tile);
+      run.stores = true;
+      return transpose(run);
+    }
+    with_stored_type(x.dtype, [&]<class T>() {
+      for (std::int64_t step = 0; step < steps; ++step)
+        for (std::int64_t i = 0; i < count; ++i)
+          static_cast<T*>(x.data)[offsets_[t][i] + (first + step) * x.step_stride] =
+              round_to<T>(tile[step * row_stride_ + i]);
+    });
+  }
+  static void transpose(const LineTransposition& run) {
+    pool::select_for_isa(plain::transpose_lines, avx2::transpose_lines, avx512::transpose_lines)(run);
+  }
+
+  struct Place {
+    bool in_place = false;
+  };
+  const ScanProblem& p_;
+  std::int64_t group_, width_ = 0, row_stride_ = 0;
+  std::vector<float> memory_;
+  float *saved_, *previous_, *tiles_;
+  std::vector<std::vector<std::int64_t>> offsets_;  // Offset of each line of the block, for each tensor.
+  std::vector<bool> is_in_place_;  // True for the tensors that the block is read from or written to directly.
 };
 
 }  // namespace
 
 void run_loops(const RecurrenceLoops& l, std::span<void* const> data, int threads) {
-  std::int64_t lines = 1;
-  for (std::size_t i = 0; i + 1 < l.extents.size(); ++i) lines *= l.extents[i];
-  parallel_for(lines, threads, [&](std::int64_t line) { RecurrenceLine(l, data).run(line); });
+  const ScanProblem problem = make_scan_problem(l, data);
+  const std::int64_t group = chain_group_elements(), line = 16;
+  const std::int64_t grain = problem.lines >= group * threads ? group : line;
+  const std::int64_t elements = problem.lines * problem.steps,
+                     useful = std::max<std::int64_t>(elements / min_elements_per_part, 1);
+  const int parts =
+      static_cast<int>(std::min({std::int64_t{std::max(threads, 1)}, useful, ceil_div(problem.lines, grain)}));
+  pool::run_parallel(parts, [&](int part) {
+    const pool::WorkSlice mine = pool::split_evenly(problem.lines, parts, part, grain);
+    LineBlocks(problem).run(mine.begin, mine.end);
+  });
 }
 
 }  // namespace ridge::ops

@@ -1,0 +1,151 @@
+// Recurrences of random shapes, strides, dtypes and steps against loops over single elements in f32, on every
+// instruction set. The functions round once, so that results are equal bit by bit.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "ridge/ops/loops/cpu.h"
+#include "ridge/ops/loops/testing/random_layout.h"
+#include "ridge/pool/testing/isa_fixture.h"
+
+namespace ridge::ops {
+namespace {
+
+using loops_testing::GuardedBuffer;
+using loops_testing::RandomLayouts;
+using NodeKind = RecurrenceNode::Kind;
+
+// Random nodes in which the last one depends on the previous step most of the time.
+std::vector<RecurrenceNode> make_nodes(RandomLayouts& random, std::size_t axes, int operands) {
+  std::vector<RecurrenceNode> out{{.kind = NodeKind::previous}};
+  for (int i = 0; i < operands; ++i) out.push_back({.kind = NodeKind::load, .operand = i});
+  if (random.flip()) out.push_back({.kind = NodeKind::number, .number = 0.1 * static_cast<double>(random.below(9))});
+  if (random.flip()) out.push_back({.kind = NodeKind::index, .axis = static_cast<std::size_t>(random.below(axes))});
+  const Function functions[] = {Function::add,   Function::subtract, Function::multiply, Function::divide,
+                                Function::max,   Function::min,      Function::where,    Function::clamp,
+                                Function::less,  Function::greater,  Function::equal,    Function::less_equal,
+                                Function::abs,   Function::negate,   Function::relu,     Function::greater_equal,
+                                Function::round, Function::floor,    Function::sign,     Function::sqrt};
+  for (std::int64_t more = random.below(7); more > 0; --more) {
+    const auto any = [&] { return static_cast<int>(random.below(static_cast<std::int64_t>(out.size()))); };
+    const Function function = functions[random.below(std::size(functions))];
+    RecurrenceNode call{.kind = NodeKind::call, .function = function, .arguments = {}};
+    for (int k = 0; k < function_info(function).arity; ++k) call.arguments.push_back(any());
+    if (call.arguments.size() == 1) call.repeat = 1 + static_cast<int>(random.below(3));
+    if (call.arguments.size() == 2) call.arguments[0] = static_cast<int>(out.size()) - 1;
+    out.push_back(call);
+  }
+  return out;
+}
+
+struct ScanCase {
+  RecurrenceLoops l;
+  std::vector<std::int64_t> elements;  // Number of elements of each operand
+};
+
+ScanCase make_case(RandomLayouts& random) {
+  ScanCase out;
+  const std::int64_t axes = 1 + random.below(3), operands = 1 + random.below(3);
+  for (std::int64_t a = 0; a < axes; ++a) {
+    const std::int64_t sizes[] = {1 + random.below(5), 1 + random.below(40), 64 * (1 + random.below(5)),
+                                  1 + random.below(300)};
+    out.l.extents.push_back(sizes[random.below(axes == 3 ? 2 : 4)]);
+  }
+  for (std::int64_t i = 0; i <= operands; ++i) {
+    std::vector<std::int64_t> extents = out.l.extents;
+    for (std::int64_t& extent : extents)
+      if (i < operands && random.below(4) == 0) extent = 0;  // Broadcast
+    // The recurrence's axis is last in `extents`, but often not in memory.
+    const bool swaps = axes > 1 && random.flip();
+    if (swaps) std::swap(extents.front(), extents.back());
+    auto layout = random.strides(extents, i < operands);
+    if (swaps) std::swap(layout.strides.front(), layout.strides.back());
+    out.l.operands.push_back({random.float_dtype(), layout.strides});
+    out.elements.push_back(layout.elements);
+  }
+  out.l.nodes = make_nodes(random, out.l.extents.size(), static_cast<int>(operands));
+  return out;
+}
+
+float evaluate_reference_node(const RecurrenceLoops& l, std::size_t i, const std::vector<float>& values,
+                              const std::vector<std::int64_t>& at, const std::vector<void*>& data, float previous) {
+  const RecurrenceNode& n = l.nodes[i];
+  if (n.kind == NodeKind::previous) return previous;
+  if (n.kind == NodeKind::number) return static_cast<float>(n.number);
+  if (n.kind == NodeKind::index) return static_cast<float>(at[n.axis]);
+  if (n.kind == NodeKind::load) {
+    std::int64_t offset = 0;
+    for (std::size_t a = 0; a < at.size(); ++a) offset += at[a] * l.operands[n.operand].strides[a];
+    return static_cast<float>(RandomLayouts::load(l.operands[n.operand].dtype, data[n.operand], offset));
+  }
+  double in[3] = {0, 0, 0};
+  for (std::size_t k = 0; k < n.arguments.size(); ++k) in[k] = static_cast<double>(values[n.arguments[k]]);
+  for (int time = 0; time < n.repeat; ++time)
+    in[0] = static_cast<double>(static_cast<float>(function_info(n.function).reference(in[0], in[1], in[2])));
+  return static_cast<float>(in[0]);
+}
+
+void run_reference(const RecurrenceLoops& l, const std::vector<void*>& data) {
+  std::int64_t lines = 1;
+  for (std::size_t a = 0; a + 1 < l.extents.size(); ++a) lines *= l.extents[a];
+  std::vector<float> values(l.nodes.size());
+  std::vector<std::int64_t> at(l.extents.size());
+  for (std::int64_t line = 0; line < lines; ++line) {
+    std::int64_t rest = line;
+    for (std::size_t a = l.extents.size() - 1; a-- > 0; rest /= l.extents[a]) at[a] = rest % l.extents[a];
+    float previous = 0;
+    for (at.back() = 0; at.back() < l.extents.back(); ++at.back()) {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = evaluate_reference_node(l, i, values, at, data, previous);
+      previous = values.back();
+      std::int64_t offset = 0;
+      for (std::size_t a = 0; a < at.size(); ++a) offset += at[a] * l.operands.back().strides[a];
+      RandomLayouts::store(l.operands.back().dtype, data.back(), offset, previous);
+    }
+  }
+}
+
+bool is_equal_element(DType dtype, const char* a, const char* b, std::int64_t i) {
+  const double x = RandomLayouts::load(dtype, a, i), y = RandomLayouts::load(dtype, b, i);
+  return x == y || (x != x && y != y);
+}
+
+class Recurrences : public pool::IsaTest {};
+
+TEST_P(Recurrences, match_loops_over_single_elements) {
+  for (unsigned seed = 0; seed < loops_testing::case_count(250); ++seed) {
+    RandomLayouts random(seed);
+    const auto [l, elements] = make_case(random);
+    std::vector<std::unique_ptr<GuardedBuffer>> buffers;
+    std::vector<void*> data;
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const DType dtype = l.operands[i].dtype;
+      buffers.push_back(std::make_unique<GuardedBuffer>(elements[i] * dtype_bits(dtype) / 8, random.guard_side()));
+      if (i + 1 < elements.size()) {
+        random.fill_floats(dtype, *buffers.back(), random.flip());
+        buffers.back()->make_read_only();
+      }
+      data.push_back(buffers.back()->data());
+    }
+    const GuardedBuffer& y = *buffers.back();
+    const GuardedBuffer expected(y.size());
+    expected.fill(0x7b);
+    std::vector<void*> reference_data = data;
+    reference_data.back() = expected.data();
+    run_reference(l, reference_data);
+    for (const int threads : {1, 3}) {
+      y.fill(0x7b);
+      run_loops(l, data, threads);
+      for (std::int64_t i = 0; i < elements.back(); ++i)
+        ASSERT_TRUE(is_equal_element(l.operands.back().dtype, y.data(), expected.data(), i))
+            << "seed " << seed << ", element " << i << ", " << threads << " threads";
+      ASSERT_TRUE(y.are_edges_intact()) << seed;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, Recurrences, ::testing::Values(pool::Isa::plain, pool::Isa::avx2, pool::Isa::avx512),
+                         [](const auto& test) { return std::string(pool::isa_name(test.param)); });
+
+}  // namespace
+}  // namespace ridge::ops

@@ -1,0 +1,98 @@
+// Top-k and sorting of random lines, with ties, NaNs, infinities and zeros of both signs, against a stable sort.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "ridge/ops/loops/cpu.h"
+#include "ridge/ops/loops/lines.h"
+#include "ridge/ops/loops/testing/random_layout.h"
+#include "ridge/pool/testing/isa_fixture.h"
+
+namespace ridge::ops {
+namespace {
+
+using loops_testing::GuardedBuffer;
+using loops_testing::RandomLayouts;
+
+void run_reference(const TopKLoops& l, const void* x, std::int32_t* y) {
+  LoopCursor cursor(l.axes, 0);
+  for (std::int64_t line = count_points(l.axes); line > 0; --line, cursor.advance()) {
+    std::vector<double> values(l.axis.extent);
+    std::vector<std::int32_t> order(values.size());
+    std::iota(order.begin(), order.end(), 0);
+    for (std::int64_t i = 0; i < l.axis.extent; ++i)
+      values[i] = RandomLayouts::load(l.values, x, cursor.offsets().values + i * l.axis.values);
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      if (std::isnan(values[a]) || std::isnan(values[b])) return std::isnan(values[b]) && !std::isnan(values[a]);
+      return values[a] > values[b];
+    });
+    for (std::int64_t i = 0; i < l.count; ++i) y[cursor.offsets().result + i * l.result_stride] = order[i];
+  }
+}
+
+struct TopKCase {
+  TopKLoops l;
+  std::int64_t values = 1, results = 1;  // Number of elements
+};
+
+TopKCase make_case(RandomLayouts& random) {
+  const std::int64_t rows = 1 + random.below(5), batch = 1 + random.below(3),
+                     sizes[] = {1 + random.below(20), 1 + random.below(300), 1 + random.below(9000)},
+                     n = sizes[random.below(3)];
+  const std::int64_t counts[] = {1, std::min<std::int64_t>(n, 1 + random.below(8)), 1 + random.below(n), n};
+  const std::int64_t count = counts[random.below(4)];
+  const auto x = random.strides({batch, rows, n}, true), y = random.strides({batch, rows, count}, false);
+  TopKCase out{{.values = random.float_dtype(), .axes = {}, .axis = {n, x.strides[2], 0, 0}, .count = count}};
+  out.l.axes = {{batch, x.strides[0], 0, y.strides[0]}, {rows, x.strides[1], 0, y.strides[1]}};
+  out.l.result_stride = y.strides[2];
+  out.values = x.elements;
+  out.results = y.elements;
+  return out;
+}
+
+class TopK : public pool::IsaTest {};
+
+TEST_P(TopK, matches_a_stable_sort) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f};
+  for (unsigned seed = 0; seed < loops_testing::case_count(200); ++seed) {
+    RandomLayouts random(seed);
+    const auto [l, values, results] = make_case(random);
+    const GuardedBuffer x(values * dtype_bits(l.values) / 8, random.guard_side()), y(results * 4),
+        expected(results * 4);
+    random.fill_floats(l.values, x, random.flip());
+    const std::int64_t specials = random.flip() ? values / 3 : 0;
+    for (std::int64_t i = 0; i < specials; ++i)
+      RandomLayouts::store(l.values, x.data(), random.below(values), special[random.below(5)]);
+    x.make_read_only();
+    run_reference(l, x.data(), expected.as<std::int32_t>());
+    for (const int threads : {1, 3}) {
+      y.fill(0x7b);
+      void* const data[] = {x.data(), y.data()};
+      run_loops(l, data, threads);
+      ASSERT_EQ(std::memcmp(y.data(), expected.data(), y.size()), 0)
+          << "seed " << seed << ", " << threads << " threads";
+      ASSERT_TRUE(y.are_edges_intact()) << seed;
+    }
+  }
+}
+
+// Each element is larger than all before it, so that the scan collects all of them.
+TEST_P(TopK, finds_the_last_elements_of_an_ascending_line) {
+  constexpr std::int64_t n = 100000, count = 50;
+  std::vector<float> x(n);
+  std::iota(x.begin(), x.end(), 0.0f);
+  std::vector<std::int32_t> y(count);
+  void* const data[] = {x.data(), y.data()};
+  run_loops(TopKLoops{.axes = {}, .axis = {n, 1, 0, 0}, .count = count, .result_stride = 1}, data, 1);
+  for (std::int32_t i = 0; i < count; ++i) ASSERT_EQ(y[i], n - 1 - i);
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, TopK, ::testing::Values(pool::Isa::plain, pool::Isa::avx2, pool::Isa::avx512),
+                         [](const auto& test) { return std::string(pool::isa_name(test.param)); });
+
+}  // namespace
+}  // namespace ridge::ops
