@@ -141,7 +141,7 @@ std::string render_markdown(const Report& report) {
   for (const Prediction* p : sums_with_thresholds(e)) {
     out += fmt::format("\n{}:\n", p->work.name);
     for (const Threshold& t : p->thresholds)
-      if (is_shown_dim(report, t.dim)) out += "- " + threshold_text(t, true) + "\n";
+      if (is_shown_dim(report, t.dim)) out += "- " + threshold_text(t) + "\n";
   }
   return out;
 }
