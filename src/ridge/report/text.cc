@@ -84,7 +84,8 @@ std::string missing_thresholds_text(const Explanation& e) {
   std::string out;
   if (!e.unsolved.empty())
     out += fmt::format(
-        "some operations have no threshold for {}: it depends on sizes without a value, or a mask relates two sizes\n",
+        "some operations have no threshold for {}: sizes without a value decide, others fix it, or a mask relates "
+        "two\n",
         fmt::join(e.unsolved, ", "));
   return out;
 }
