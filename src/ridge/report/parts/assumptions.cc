@@ -63,11 +63,12 @@ std::string count_text(const MaskCount& mask, const Explanation& e) {
 // "routing over E: 5.469 of 8 experts are read, each once (expected value of uniform routing); milliexperts = 5469"
 std::string experts_line(const MaskCount& mask, const Explanation& e) {
   const std::string symbol = mask.unmasked.to_string(e.dim_names);
-  const std::string read = "experts are read, each once (expected value of uniform routing)";
+  const std::string how = "each once (expected value of uniform routing)";
   if (!mask.unmasked_count || !mask.all_count)
-    return fmt::format("routing {}: `{}` counts thousandths of the {}\n", format_mask(mask.mask), symbol, read);
-  return fmt::format("routing {}: {:.3f} of {} {}; {} = {}\n", format_mask(mask.mask),
-                     static_cast<double>(*mask.unmasked_count) / 1000, *mask.all_count / 1000, read, symbol,
+    return fmt::format("routing {}: `{}` is the number of thousandths of experts that are read, {}\n",
+                       format_mask(mask.mask), symbol, how);
+  return fmt::format("routing {}: {:.3f} of {} experts are read, {}; {} = {}\n", format_mask(mask.mask),
+                     static_cast<double>(*mask.unmasked_count) / 1000, *mask.all_count / 1000, how, symbol,
                      *mask.unmasked_count);
 }
 
