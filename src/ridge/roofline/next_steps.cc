@@ -232,7 +232,16 @@ std::vector<LimiterChange> find_limiter_changes(const StepContext& context, cons
   return out;
 }
 
-// Returns those of the statements whose limiter at these sizes is `limiter`: the network or a launch may still decide.
+// True if the network or a launch may limit one of the statements after the change of a size. A launch that is no
+// limiter now is none at larger sizes.
+bool may_third_roof_limit(const Explanation& now, const std::vector<std::string>& names, bool grows) {
+  if (now.network) return true;
+  return std::any_of(now.ops.begin(), now.ops.end(), [&](const Prediction& op) {
+    return op.launch_s > 0 && (!grows || op.limiter == Limiter::overhead) && contains(names, op.work.name);
+  });
+}
+
+// Returns those of the statements whose limiter at these sizes is `limiter`.
 std::vector<std::string> select_limited_by(const StepContext& context, const std::vector<std::string>& names,
                                            const Bindings& sizes, Limiter limiter) {
   const Explanation& now = context.explanation;
@@ -253,8 +262,11 @@ std::optional<NextStep> make_size_step(const StepContext& context, const Limiter
   Bindings sizes = context.program_sizes();
   sizes[change.dim] = step.dims.at(change.dim);
   const Limiter limiter = below ? Limiter::compute : Limiter::memory;
-  const std::vector<std::string> names = select_limited_by(context, change.names, sizes, limiter);
-  if (names.empty()) return std::nullopt;  // Also if other sizes do not allow this one
+  if (!context.program.bind_sizes(sizes)) return std::nullopt;  // Other sizes do not allow this one
+  const std::vector<std::string> names = may_third_roof_limit(context.explanation, change.names, below)
+                                             ? select_limited_by(context, change.names, sizes, limiter)
+                                             : change.names;
+  if (names.empty()) return std::nullopt;
   step.description = fmt::format("{} {} {}: {} {}-bound", change.dim, below ? ">=" : "<", change.first,
                                  fmt::join(names, ", "), name(limiter));
   return step;
