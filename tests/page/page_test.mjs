@@ -79,7 +79,7 @@ async function compareWithReport(where, said) {
     expect(`${op.name} without overlap`, shown['no overlap'], `engineering(${op.time_upper_s}, 's')`);
     expect(`${op.name} bytes`, shown.bytes, `engineering(${op.bytes}, 'B')`);
     if (op.time_network_s !== undefined) expect(`${op.name} network`, shown.network, `engineering(${op.time_network_s}, 's')`);
-    if (from.length > 0) expect(`${op.name} threshold`, shown['compute-bound for'], `'${thresholdText(from)}'`);
+    if (from.length > 0) expect(`${op.name} threshold`, shown['compute exceeds memory for'], `'${thresholdText(from)}'`);
   }
   for (const [dim, shown] of Object.entries(limits)) {
     const of = (all) => (all ?? []).filter((t) => t.dim === dim), from = of(said.total.thresholds).filter((t) => t.roofs.join() === 'compute,memory');
@@ -159,7 +159,7 @@ const tests = {
     await browser.show(page('attention', words));
     assert.match(await browser.run(text('summary')), new RegExp(`Compute time exceeds memory time for no S, in one kernel for S ≥ ${from.value}\\.$`));
     assert.match(await browser.run(text('cards')), new RegExp(`Compute time exceeds memory time forno Sin one kernel: S ≥ ${from.value}`));
-    assert.equal((await browser.run(table('table'))).fused['compute-bound for'], `S ≥ ${from.value}`);
+    assert.equal((await browser.run(table('table'))).fused['compute exceeds memory for'], `S ≥ ${from.value}`);
   },
 
   async 'one input event redraws fifteen statements with a bounded number of formulas'() {

@@ -72,7 +72,7 @@ TEST_F(CliTest, ComparesTwoMachinesOrPrograms) {
   const std::vector<std::string> sized{"explain", matmul, "--on", "h100", "-d", "B=64", "-d", "D=4096", "-d", "F=4096"};
   const ProcessResult machines = ridge(with(sized, {"--against", "h200", "--csv"}));
   EXPECT_EQ(machines.err, "");
-  EXPECT_TRUE(machines.out.starts_with("op,,h100,h200,second / first\nZ,work,2.147 GFLOP,2.147 GFLOP,1\n"))
+  EXPECT_TRUE(machines.out.starts_with("op,quantity,h100,h200,second / first\nZ,flops,2147483648,2147483648,1\n"))
       << machines.out;
   const ProcessResult programs = ridge(with(sized, {"--against", "bf16[B, D] * int8[D, F] -> bf16[B, F]", "--json"}));
   EXPECT_EQ(nlohmann::json::parse(programs.out)["reports"][1]["ops"][0]["formulas"]["bytes"], "2*B*D + 2*B*F + D*F");
@@ -198,7 +198,9 @@ TEST_F(CliTest, PrintsTablesForOtherPrograms) {
             "total,2147483648,34603008,62.06060606060606,295.34328358208955,memory,1.0329256119402985e-05,"
             "1.2499746970423805e-05\n");
   EXPECT_TRUE(ridge(with(sized, {"--md"})).out.starts_with("### `bf16[B, D]"));
-  EXPECT_TRUE(ridge({"machines", "--csv"}).out.starts_with("name,matrix bf16,vector f32,memory,size,ridge,title\n"));
+  EXPECT_TRUE(ridge({"machines", "--csv"}).out.starts_with("name,matrix_bf16_flops_per_s,vector_f32_flops_per_s,"))
+      << "bare numbers";
+  EXPECT_TRUE(ridge({"machines", "--md"}).out.starts_with("| name | matrix bf16 | vector f32 | memory |"));
   EXPECT_NE(ridge({"machines", "h200", "--csv"}).out.find("matrix.bf16.sustained,788000000000000,FLOP/s,measured,"),
             std::string::npos);
   ASSERT_EQ(ridge(with(sized, {"--html", path("page.html")})).code, 0);

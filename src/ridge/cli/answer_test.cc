@@ -214,7 +214,7 @@ TEST_F(CliTest, RanksMachinesInOneTable) {
   const Json ranking = Json::parse(ridge(json).out);
   ASSERT_EQ(ranking["machines"].size(), 3u);
   EXPECT_EQ(ranking["machines"][1]["machine"]["name"], "h200");
-  EXPECT_TRUE(ridge(csv).out.starts_with("machine,limiter,lower,no overlap,vs the fastest,fused,largest\nb200,"));
+  EXPECT_TRUE(ridge(csv).out.starts_with("machine,limiter,time_lower_s,time_upper_s,over_fastest,fused_time_lower_s,"));
   EXPECT_EQ(ridge(steps).code, 2);
   std::vector<std::string> layers = words;
   layers.insert(layers.end(), {"--layers", "32"});

@@ -97,7 +97,7 @@ Result<int> print_ranking(const ExplainArgs& args, const std::vector<std::string
   RIDGE_TRY_STATUS(write_page(args.output.html, [&] { return api::make_page(answers); }));
   if (args.output.json) return print_result(render_ranking_json(reports));
   if (args.output.csv || args.output.md)
-    return print_result(ranking_table(reports), ranking_right_aligned, args.output);
+    return print_result(ranking_table(reports, number_style(args.output)), ranking_right_aligned, args.output);
   return print_result(render_ranking_text(reports, text_style()));
 }
 
@@ -106,14 +106,27 @@ Result<Report> make_report(const RequestArgs& request_args) {
   return answered ? Result(std::move(answered->report)) : answered.error();
 }
 
+// Explains both sides of --against. Between two machines, launches are left out if only one has them on record.
+Result<std::vector<api::AnsweredRequest>> answer_both(const ExplainArgs& args) {
+  RIDGE_TRY(first, answer_request(args.request_args));
+  RIDGE_TRY(second, answer_request(with_alternative(args.request_args, args.against)));
+  const bool has_launch = first.report.explanation.total.launch_s > 0;
+  if (has_launch != second.report.explanation.total.launch_s > 0)
+    return answer_on_machines(args.request_args, {args.request_args.on, args.against});
+  return std::vector{std::move(first), std::move(second)};
+}
+
 Result<int> print_comparison(const ExplainArgs& args) {
   const std::string supported = join_options(count_options, "--json --csv --md --html");
   RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--against", supported));
-  RIDGE_TRY(first, answer_request(args.request_args));
-  RIDGE_TRY(second, answer_request(with_alternative(args.request_args, args.against)));
-  RIDGE_TRY_STATUS(write_page(args.output.html, [&] { return api::make_page({first, second}); }));
-  if (args.output.json) return print_result(render_comparison_json(first.report, second.report));
-  return print_result(comparison_table(first.report, second.report), {false, false, true, true, true}, args.output);
+  RIDGE_TRY(both, answer_both(args));
+  const Report &first = both.front().report, &second = both.back().report;
+  RIDGE_TRY_STATUS(write_page(args.output.html, [&] { return api::make_page(both); }));
+  if (args.output.json) return print_result(render_comparison_json(first, second));
+  const int code = print_result(comparison_table(first, second, number_style(args.output)),
+                                {false, false, true, true, true}, args.output);
+  if (code != 0 || args.output.csv || args.output.md) return code;
+  return print_result(comparison_notes(first, second));
 }
 
 Result<int> print_steps(const ExplainArgs& args) {
@@ -139,9 +152,8 @@ Result<int> print_cache_lines(const ExplainArgs& args) {
   LinesRequest tiles = args.lines;
   tiles.leading = leading_dims;
   RIDGE_TRY(found, api::count_cache_lines(request, tiles));
-  if (args.output.json) return print_result(render_lines_json(found));
   return print_result(lines_table(found), {false, true, true, false, true, true, true, true, true, true, true, true},
-                      args.output);
+                      args.output, render_lines_json(found), "operands");
 }
 
 Result<int> print_chains(const ExplainArgs& args) {
@@ -150,8 +162,7 @@ Result<int> print_chains(const ExplainArgs& args) {
   RIDGE_TRY(request, to_request(args.request_args));
   RIDGE_TRY(function_costs, parse_function_costs(args.costs));
   RIDGE_TRY(found, api::compare_chains(request, function_costs));
-  if (args.output.json) return print_result(render_chains_json(found));
-  return print_result(chain_table(found), {false, true, false}, args.output);
+  return print_result(chain_table(found), {false, true, false}, args.output, render_chains_json(found), "chains");
 }
 
 Result<int> print_tile_waves(const ExplainArgs& args) {
@@ -159,8 +170,8 @@ Result<int> print_tile_waves(const ExplainArgs& args) {
   RIDGE_TRY_STATUS(check_combined_options(*args.verb, "--tile", supported));
   RIDGE_TRY(request, to_request(args.request_args));
   RIDGE_TRY(found, api::count_tile_waves(request, args.tile));
-  if (args.output.json) return print_result(render_tile_waves_json(found));
-  return print_result(tile_waves_table(found), {false, true, true, true, true, true, true}, args.output);
+  return print_result(tile_waves_table(found), {false, true, true, true, true, true, true}, args.output,
+                      render_tile_waves_json(found), "ops");
 }
 
 Result<int> print_crossover(const ExplainArgs& args) {
@@ -266,7 +277,8 @@ void add_question_options(CLI::App& verb, ExplainArgs& args) {
   add_repeated_option(verb, "--ld", args.leading_dims, "With --lines: leading dimension of a tensor; may be repeated",
                       "TENSOR=ELEMENTS");
   verb.add_option("--line-bytes", args.lines.line_bytes, "With --lines: size of a cache line (default: the machine's)")
-      ->type_name("BYTES");
+      ->type_name("BYTES")
+      ->transform(quantity_in("B"));
   verb.add_option("--tile", args.tile,
                   "Count tiles and waves of each product, with tiles of this many rows and columns")
       ->type_name("ROWSxCOLUMNS");
@@ -274,7 +286,8 @@ void add_question_options(CLI::App& verb, ExplainArgs& args) {
                   "Find the size from which some statements cost more than others: 's, o = q, k'")
       ->type_name("STATEMENTS=STATEMENTS");
   verb.add_option("--send", args.send, "Time of sending bytes from one chip of --on to another, without a program")
-      ->type_name("BYTES");
+      ->type_name("BYTES")
+      ->transform(quantity_in("B"));
   verb.add_option("--hops", args.hops, "With --send: number of links on the path (default: 1)")->type_name("N");
 }
 
@@ -295,8 +308,12 @@ void add_explain(CLI::App& app, int& code) {
       "  ridge explain --flops 1e12 --bytes 1e9 --on h100\n");
   args->verb = verb;
   add_request_options(*verb, args->request_args);
-  verb->add_option("--flops", args->request_args.flops, "FLOPs, instead of a program")->type_name("X");
-  verb->add_option("--bytes", args->request_args.bytes, "Bytes, with --flops")->type_name("Y");
+  verb->add_option("--flops", args->request_args.flops, "FLOPs, instead of a program")
+      ->type_name("X")
+      ->transform(quantity_in("FLOP"));
+  verb->add_option("--bytes", args->request_args.bytes, "Bytes, with --flops: 1e9, 1GB or 1GiB")
+      ->type_name("Y")
+      ->transform(quantity_in("B"));
   verb->add_option("--table", args->table, "CSV of dimension values: print one line of JSON for each row")
       ->type_name("FILE.csv");
   add_machine_and_what_if_options(*verb, *args);

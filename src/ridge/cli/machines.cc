@@ -31,7 +31,7 @@ Result<int> run_machines(const MachinesArgs& args) {
   const std::vector<bool> left_aligned(7, false), right_aligned{false, true, true, true, true, true, false};
   if (args.name.empty())
     return format.json ? print_result(render_catalog_json(all))
-                       : print_result(catalog_table(all), right_aligned, format);
+                       : print_result(catalog_table(all, number_style(format)), right_aligned, format);
   if (all.size() > 1) return print_machines(all, format);
   if (format.json) return print_result(render_machine_json(all.front()));
   if (format.csv || format.md) return print_result(machine_table(all.front()), left_aligned, format);

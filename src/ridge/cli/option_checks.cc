@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <sstream>
 
 #include "ridge/base/contains.h"
@@ -39,6 +40,37 @@ template <class T> CLI::Validator range_validator(T low, T high, const std::stri
         return fmt::format("expected {} from {} to {}, found '{}'", what, low, high, text);
       },
       "");
+}
+
+// Returns the factor of a prefix, 1e9 for "G" and 2^30 for "Gi"; nullopt for other text.
+std::optional<double> prefix_factor(std::string_view prefix) {
+  constexpr std::string_view small = "munp", large = "kMGTPE";
+  if (prefix.empty()) return 1;
+  const auto power = static_cast<double>(large.find(prefix.front()) + 1);
+  const bool is_large = large.find(prefix.front()) != std::string_view::npos;
+  if (prefix.size() == 2 && prefix[1] == 'i' && is_large) return std::pow(1024.0, power);
+  if (prefix.size() != 1) return std::nullopt;
+  if (is_large) return std::pow(1000.0, power);
+  const std::size_t step = small.find(prefix.front());
+  return step == std::string_view::npos ? std::nullopt
+                                        : std::optional(std::pow(1000.0, -static_cast<double>(step + 1)));
+}
+
+// Returns the number of units in "1GB"; nullopt if it has another unit or none.
+std::optional<double> parse_quantity(const std::string& text, std::string_view unit) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failed] = std::from_chars(text.data(), end, value);
+  std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+  while (suffix.starts_with(' ')) suffix.remove_prefix(1);
+  if (failed != std::errc() || !suffix.ends_with(unit)) return std::nullopt;
+  const auto factor = prefix_factor(suffix.substr(0, suffix.size() - unit.size()));
+  return factor ? std::optional(value * *factor) : std::nullopt;
+}
+
+std::string quantity_example(const std::string& unit) {
+  if (unit == "B") return "a number of bytes, such as 1e9, 1GB or 1GiB";
+  return unit == "s" ? "a number of seconds, such as 1e-3 or 1ms" : fmt::format("a number, such as 1e12 or 1T{}", unit);
 }
 
 std::string suggest_name(const CLI::App& app, const std::string& typed) {
@@ -121,6 +153,18 @@ CLI::Validator one_of(const std::vector<std::string>& words) {
         return fmt::format("expected {}, found '{}'", join_alternatives(words), text);
       },
       fmt::format("{{{}}}", fmt::join(words, ",")));
+}
+
+CLI::Validator quantity_in(const std::string& unit) {
+  return CLI::Validator(
+      [unit](std::string& text) {
+        if (parse_number<double>(text)) return std::string();
+        const auto value = parse_quantity(text, unit);
+        if (!value) return fmt::format("expected {}, found '{}'", quantity_example(unit), text);
+        text = fmt::format("{}", *value);
+        return std::string();
+      },
+      "");
 }
 
 CLI::Validator whole_number_between(std::int64_t low, std::int64_t high) {

@@ -16,6 +16,8 @@ CLI::Validator one_of(const std::vector<std::string>& words);
 // Checks the range of a number: "--tune: expected a whole number from 0 to 1000, found '1001'"
 CLI::Validator whole_number_between(std::int64_t low, std::int64_t high);
 CLI::Validator number_between(double low, double high);
+// Replaces "1GB", "1GiB", "2 TFLOP" or "1.5ms" by a number of `unit`: "B", "FLOP" or "s". Numbers alone stay.
+CLI::Validator quantity_in(const std::string& unit);
 
 // Returns the full name of a verb, such as "simulate systolic", or "" for ridge itself.
 std::string verb_path(const CLI::App& app);

@@ -154,6 +154,14 @@ int print_result(const Cells& cells, const std::vector<bool>& right_aligned, con
                                   : text_table(cells, {right_aligned}, text_style()));
 }
 
+int print_result(const Cells& cells, const std::vector<bool>& right_aligned, const OutputFormat& format,
+                 const std::string& json, const std::string& list) {
+  if (format.json) return print_result(json);
+  return print_result(format.csv ? flatten_json(json, list) : cells, right_aligned, format);
+}
+
+NumberStyle number_style(const OutputFormat& format) { return format.csv ? NumberStyle::bare : NumberStyle::readable; }
+
 Status write_page(const std::string& path, const std::function<Result<Page>()>& page) {
   if (path.empty()) return Done{};
   const auto rendered = page();

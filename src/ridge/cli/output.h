@@ -58,6 +58,11 @@ int print_report(Report report, const ReportOutput& output, const Request& reque
 Status write_page(const std::string& path, const std::function<Result<Page>()>& page);
 // Prints a table as text, CSV or Markdown; the caller prints JSON.
 int print_result(const Cells& cells, const std::vector<bool>& right_aligned, const OutputFormat& format);
+// Prints a table as text or Markdown; --csv has the elements of the JSON's `list`, whose numbers are bare.
+int print_result(const Cells& cells, const std::vector<bool>& right_aligned, const OutputFormat& format,
+                 const std::string& json, const std::string& list);
+// Returns the style of numbers in this format.
+NumberStyle number_style(const OutputFormat& format);
 
 // Adds the positional arguments: PROGRAM and sizes, which may appear between the options.
 void add_positional_arguments(CLI::App& verb, std::vector<std::string>& positionals);

@@ -70,7 +70,8 @@ Result<int> run_paired_programs(const RunArgs& args, const Request& request) {
   if (args.output.json)
     code = print_result(render_alternating_runs_json(both.first, both.second, both.ratio));
   else if (args.output.csv || args.output.md)
-    code = print_result(alternating_runs_table(both.first, both.second), alternating_runs_right_aligned, args.output);
+    code = print_result(alternating_runs_table(both.first, both.second, number_style(args.output)),
+                        alternating_runs_right_aligned, args.output);
   else
     code = print_result(render_alternating_runs_text(both.first, both.second, both.ratio, text_style()));
   for (const Report* report : {&both.first, &both.second})

@@ -67,7 +67,8 @@ void add_collective_options(CLI::App& verb, ShardArgs& args) {
       ->check(one_of({"all-gather", "reduce-scatter", "all-reduce", "all-to-all", "gather"}));
   verb.add_option("--bytes", args.request.bytes,
                   "With --collective: bytes of the full array; for all-to-all and all-reduce, bytes on each chip")
-      ->type_name("BYTES");
+      ->type_name("BYTES")
+      ->transform(quantity_in("B"));
   verb.add_option("--apart", args.request.chip_stride,
                   "With --collective: stride between participating chips (default: 1)")
       ->type_name("N");
@@ -75,7 +76,8 @@ void add_collective_options(CLI::App& verb, ShardArgs& args) {
       ->type_name("TO/OF");
   verb.add_option("--compute", args.request.compute_s,
                   "With --collective: duration of computation that overlaps it, in chunks")
-      ->type_name("SECONDS");
+      ->type_name("SECONDS")
+      ->transform(quantity_in("s"));
 }
 
 }  // namespace

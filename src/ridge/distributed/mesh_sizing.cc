@@ -143,8 +143,8 @@ Result<MeshChoice> evaluate_choice(const Program& program, const Machine& machin
                                    const Bindings& sizes) {
   RIDGE_TRY(found, explain(program, machine, sizes, {}, Thresholds::skipped));
   MeshChoice out;
-  out.rings = network.rings_per_axis;
   for (const MeshAxis& axis : program.mesh) out.mesh.axes.emplace_back(axis.name[0], found.dims.at(axis.name));
+  out.placement = place_mesh(out.mesh, network);
   network.mesh = out.mesh.axes;
   std::vector<Work> work = count_work(program, found.dims);
   route_transfers(work, network);
@@ -203,6 +203,7 @@ Result<MeshSizing> solve_mesh_sizes(const Program& program, const Machine& machi
   if (out.open_axes.empty())
     return usage_error("every mesh axis has a size already", "`ridge explain` reports the work of each device");
   out.network = describe_links(network);
+  out.outer_links = describe_outer_links(network, chips);
   RIDGE_TRY_STATUS(chips == 0 ? solve_intervals(out, program, machine, network, sizes)
                               : search_mesh_sizes(out, program, machine, network, given, chips));
   return out;

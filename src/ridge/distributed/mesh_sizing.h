@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ridge/distributed/layout.h"
+#include "ridge/distributed/mesh_placement.h"
 #include "ridge/distributed/size_intervals.h"
 #include "ridge/machine/machine.h"
 #include "ridge/roofline/network.h"
@@ -20,7 +20,7 @@ namespace ridge {
 
 struct MeshChoice {
   Mesh mesh;
-  std::map<char, std::int64_t> rings;  // number of a chip's rings for each mesh axis; empty without a torus
+  MeshPlacement placement;
   double math_s = 0, memory_s = 0, network_s = 0;
   double slowest_seconds() const;  // the largest of the three times
 };
@@ -34,6 +34,7 @@ struct SolvedInterval {  // one interval of sizes of the open axes
 
 struct MeshSizing {
   std::string program_text, machine, network;
+  std::string outer_links = {};  // "; beyond 256 chips: dcn, 3.125 GB/s per chip"
   std::vector<std::string> symbols = {};       // order of symbols in formulas
   std::string open_axes = {};                  // mesh axes without a size, "XYZ"; used as one symbol
   std::vector<SolvedInterval> intervals = {};  // cover all sizes, ascending

@@ -213,7 +213,7 @@ TEST(MeshSizing, searches_sizes_for_a_number_of_chips) {
   for (const MeshChoice& c : open->choices) {
     EXPECT_EQ(c.mesh.devices(), 64);
     EXPECT_GE(c.slowest_seconds(), open->choices[0].slowest_seconds());
-    EXPECT_LE(c.rings.at('X') + c.rings.at('Y'), 3);
+    EXPECT_LE(c.placement.rings.at('X') + c.placement.rings.at('Y'), 3);
   }
 }
 

@@ -168,6 +168,26 @@ Result<std::vector<Mesh>> requested_meshes(const Program& program, const Network
   return out;
 }
 
+// Lists the statements that every chip computes in full, and the dimensions along which `explain` splits the program.
+void list_undivided(ShardingReport& out, const Program& program) {
+  for (const Statement& statement : program.statements) {
+    if (!routine_of(statement)) continue;
+    out.undivided.push_back(statement.text);
+    out.undivided_results.push_back(program.tensors[statement.result()].name);
+  }
+  for (const std::string& dim : program.dim_names())
+    if (validate_split(program, {.dim = dim, .chips = out.chips})) out.explain_splits.push_back(dim);
+}
+
+// Returns the seconds of the statements that every chip computes in full.
+double sum_undivided_seconds(const ShardingCosts& costs) {
+  double out = 0;
+  const std::vector<Statement>& statements = costs.program().statements;
+  for (std::size_t s = 0; s < statements.size(); ++s)
+    if (routine_of(statements[s])) out += costs.statement_costs(s).front().compute_s;
+  return out;
+}
+
 // Searches meshes sequentially and keeps the best shardings of all.
 class ShardingRanking {
  public:
@@ -177,9 +197,10 @@ class ShardingRanking {
   Status search_mesh(const Mesh& mesh, const Network& network) {
     RIDGE_TRY(costs, ShardingCosts::compute_costs(out_.program, machine_, network, mesh, out_.sizes));
     ++out_.meshes;
+    out_.undivided_s = sum_undivided_seconds(costs);
     RIDGE_TRY(found, best_shardings(costs, out_.capacity.value_or(0), count_, slowest_kept()));
     if (found.empty() && out_.best.empty()) remember_unlimited(costs);
-    for (Sharding& s : found) add_sharding(costs, mesh, network.rings_per_axis, std::move(s));
+    for (Sharding& s : found) add_sharding(costs, mesh, place_mesh(mesh, network), std::move(s));
     return Done{};
   }
 
@@ -220,9 +241,8 @@ class ShardingRanking {
     out_.unlimited_peak_bytes = any->front().peak_bytes;
   }
 
-  void add_sharding(const ShardingCosts& costs, const Mesh& mesh, const std::map<char, std::int64_t>& rings,
-                    Sharding sharding) {
-    RankedSharding ranked{mesh, rings, std::move(sharding), {}, {}, {}};
+  void add_sharding(const ShardingCosts& costs, const Mesh& mesh, MeshPlacement placement, Sharding sharding) {
+    RankedSharding ranked{mesh, std::move(placement), std::move(sharding), {}, {}, {}};
     ranked.program_text = to_program(costs, ranked.sharding).text;
     ranked.steps = list_redistributions(costs, ranked.sharding);
     out_.best.push_back(std::move(ranked));
@@ -239,7 +259,7 @@ Status add_communication_details(ShardingReport& out, const Machine& machine) {
   RIDGE_TRY(found, explain(parsed, machine, {}, {}, Thresholds::skipped));
   if (!found.network) return Done{};
   Network network = *found.network;
-  network.rings_per_axis = out.best[0].rings;
+  network.rings_per_axis = out.best[0].placement.rings;
   for (Prediction& p : found.ops)
     for (Transfer& t : p.work.transfers) {
       add_small_messages(out.small_messages, t, network);
@@ -271,11 +291,11 @@ Result<ShardingReport> search_shardings(const Program& program, const Machine& m
                             network.topology ? fmt::format(", {}", topology_name(*network.topology)) : "",
                             network.library ? "; collectives use fitted library times" : "");
   out.chips = meshes.front().devices();
+  out.network += describe_outer_links(network, out.chips);
   out.meshes = 0;
   if (!machine.memory.empty() && machine.memory[0].capacity) out.capacity = machine.memory[0].capacity->value;
   out.min_words = min_words_moved(program, sizes, out.chips);
-  for (const Statement& statement : program.statements)
-    if (routine_of(statement)) out.undivided.push_back(statement.text);
+  list_undivided(out, program);
   ShardingRanking ranking(out, machine, options.max_results);
   for (const Mesh& mesh : meshes)
     for (const auto& rings : list_ring_assignments(mesh, network)) {

@@ -2,11 +2,11 @@
 // exactly (sharding_search.h).
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "ridge/distributed/mesh_placement.h"
 #include "ridge/distributed/sharding_search.h"
 #include "ridge/roofline/sending/overlap.h"
 #include "ridge/roofline/sending/small_messages.h"
@@ -21,7 +21,7 @@ struct ShardOptions {
 
 struct RankedSharding {
   Mesh mesh;
-  std::map<char, std::int64_t> rings;  // number of a chip's rings for each mesh axis; empty without a torus
+  MeshPlacement placement;
   Sharding sharding;
   std::vector<StatementRedistribution> steps;  // redistributions
   std::string slower_because;                  // difference to the fastest; empty for the fastest itself
@@ -43,7 +43,10 @@ struct ShardingReport {
   // products. Collectives take at least as long as a timed library.
   std::vector<SmallMessages> small_messages = {};
   std::vector<Overlap> overlaps = {};
-  std::vector<std::string> undivided = {};  // Routines, which every chip computes in full: "u = routed(x, w, i over E)"
+  // Routines, which every chip computes in full: "u = routed(x, w, i over E)"; their results, and their seconds in
+  // every sharding. `ridge explain --split` divides the whole program along any of `explain_splits`.
+  std::vector<std::string> undivided = {}, undivided_results = {}, explain_splits = {};
+  double undivided_s = 0;
 };
 
 // Errors: chips outside 2 to 4096, an invalid mesh or one with another number of chips, a program that is sharded

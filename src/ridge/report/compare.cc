@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ridge/base/contains.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/parts/tables.h"
 #include "ridge/report/text_parts.h"
@@ -30,8 +31,16 @@ std::string largest_op_text(const Report& report) {
   return share ? fmt::format("{} {}", op_name(report, largest_op), format_percent(*share)) : "-";
 }
 
-std::string ratio_text(const std::optional<double>& seconds, const std::optional<double>& min_seconds) {
-  return seconds && min_seconds && *min_seconds > 0 ? format_significant(*seconds / *min_seconds, 3) : "-";
+std::string ratio_cell(const std::optional<double>& seconds, const std::optional<double>& min_seconds,
+                       NumberStyle style) {
+  const bool is_known = seconds && min_seconds && *min_seconds > 0;
+  if (style == NumberStyle::bare)
+    return format_number(is_known ? std::optional(*seconds / *min_seconds) : std::nullopt, "", style);
+  return is_known ? format_significant(*seconds / *min_seconds, 3) : "-";
+}
+
+std::string limiter_cell(const Prediction& p, NumberStyle style) {
+  return style == NumberStyle::bare && !p.limiter ? std::string() : limiter_text(p);
 }
 
 // "b.ridge takes 1.31 times as long as a.ridge (95 % confidence: 1.28 to 1.33, 41 pairs)"
@@ -54,24 +63,26 @@ std::string outlier_line(const Report& report) {
 
 }  // namespace
 
-Cells comparison_table(const Report& first, const Report& second) {
+Cells comparison_table(const Report& first, const Report& second, NumberStyle style) {
+  const bool is_bare = style == NumberStyle::bare;
   const auto label = [](const Report& r, const Report& other) {
     return r.title == other.title ? r.explanation.machine.name : r.title;
   };
-  Cells cells{{"op", "", label(first, second), label(second, first), "second / first"}};
+  Cells cells{{"op", is_bare ? "quantity" : "", label(first, second), label(second, first), "second / first"}};
   const auto add = [&](const Prediction& a, const Prediction& b) {
-    const auto row = [&](const char* what, const auto& x, const auto& y, std::string_view unit) {
+    const auto row = [&](const char* what, const char* column, const auto& x, const auto& y, std::string_view unit) {
       const bool both = x && y && *x != 0;
-      cells.push_back({a.work.name, what, format_or_dash(x, unit), format_or_dash(y, unit),
-                       both ? format_significant(static_cast<double>(*y) / static_cast<double>(*x)) : "-"});
+      const auto ratio = both ? std::optional(static_cast<double>(*y) / static_cast<double>(*x)) : std::nullopt;
+      cells.push_back({a.work.name, is_bare ? column : what, format_number(x, unit, style),
+                       format_number(y, unit, style), format_number(ratio, "", style)});
     };
-    row("work", a.flops, b.flops, "FLOP");
-    row("bytes", a.bytes, b.bytes, "B");
-    row("FLOP/B", a.intensity, b.intensity, "");
-    row("ridge", a.ridge, b.ridge, "");
-    cells.push_back({a.work.name, "limiter", limiter_text(a), limiter_text(b), ""});
-    row("lower", a.time_lower_s, b.time_lower_s, "s");
-    row("no overlap", a.time_upper_s, b.time_upper_s, "s");
+    row("work", "flops", a.flops, b.flops, "FLOP");
+    row("bytes", "bytes", a.bytes, b.bytes, "B");
+    row("FLOP/B", "intensity", a.intensity, b.intensity, "");
+    row("ridge", "ridge", a.ridge, b.ridge, "");
+    cells.push_back({a.work.name, "limiter", limiter_cell(a, style), limiter_cell(b, style), ""});
+    row("lower", "time_lower_s", a.time_lower_s, b.time_lower_s, "s");
+    row("no overlap", "time_upper_s", a.time_upper_s, b.time_upper_s, "s");
   };
   for (const Prediction& a : first.explanation.ops)
     for (const Prediction& b : second.explanation.ops)
@@ -81,22 +92,40 @@ Cells comparison_table(const Report& first, const Report& second) {
   return cells;
 }
 
+std::string comparison_notes(const Report& first, const Report& second) {
+  std::string out;
+  for (const std::string& remark : first.explanation.remarks)
+    if (contains(second.explanation.remarks, remark)) out += remark + "\n";
+  return out;
+}
+
 std::string render_comparison_json(const Report& first, const Report& second) {
   const Json out{{"schema", "ridge.against/1"},
                  {"reports", {Json::parse(render_json(first)), Json::parse(render_json(second))}}};
   return out.dump(2) + "\n";
 }
 
-Cells ranking_table(const std::vector<Report>& reports) {
+Cells ranking_table(const std::vector<Report>& reports, NumberStyle style) {
+  const bool is_bare = style == NumberStyle::bare;
   Cells cells{{"machine", "limiter", "lower", "no overlap", "vs the fastest", "fused", "largest"}};
+  if (is_bare)
+    cells = {{"machine", "limiter", "time_lower_s", "time_upper_s", "over_fastest", "fused_time_lower_s", "largest_op",
+              "largest_op_fraction", "unavailable"}};
   const std::vector<const Report*> order = sort_fastest_first(reports);
   for (const Report* report : order) {
     const Explanation& e = report->explanation;
-    cells.push_back({e.machine.name, limiter_text(e.total), unit_or_dash(e.total.time_lower_s, "s"),
-                     unit_or_dash(e.total.time_upper_s, "s"),
-                     ratio_text(e.total.time_lower_s, order.front()->explanation.total.time_lower_s),
-                     e.fused ? unit_or_dash(e.fused->time_lower_s, "s") : "-",
-                     report->unavailable.empty() ? largest_op_text(*report) : report->unavailable});
+    cells.push_back({e.machine.name, limiter_cell(e.total, style), format_number(e.total.time_lower_s, "s", style),
+                     format_number(e.total.time_upper_s, "s", style),
+                     ratio_cell(e.total.time_lower_s, order.front()->explanation.total.time_lower_s, style),
+                     format_number(e.fused ? e.fused->time_lower_s : std::nullopt, "s", style)});
+    if (!is_bare) {
+      cells.back().push_back(report->unavailable.empty() ? largest_op_text(*report) : report->unavailable);
+      continue;
+    }
+    const std::optional<std::size_t> largest = e.ops.empty() ? std::nullopt : std::optional(ops_by_time(e).front());
+    cells.back().push_back(largest ? op_name(*report, *largest) : "");
+    cells.back().push_back(format_number(largest ? time_fraction(e, e.ops[*largest]) : std::nullopt, "", style));
+    cells.back().push_back(report->unavailable);
   }
   return cells;
 }
@@ -131,13 +160,16 @@ std::string render_ranking_json(const std::vector<Report>& reports) {
   return out.dump(2) + "\n";
 }
 
-Cells alternating_runs_table(const Report& first, const Report& second) {
+Cells alternating_runs_table(const Report& first, const Report& second, NumberStyle style) {
   Cells cells{{"program", "median", "min", "max", "runs", "error"}};
+  if (style == NumberStyle::bare) cells = {{"program", "median_s", "min_s", "max_s", "runs", "max_rel_error"}};
   for (const Report* report : {&first, &second}) {
     const OpMeasurement& total = report->measured->total;
-    cells.push_back({report->title, format_with_prefix(total.time.median, "s"), format_with_prefix(total.time.min, "s"),
-                     format_with_prefix(total.time.max, "s"), std::to_string(total.time.runs),
-                     fmt::format("{:.1e}", total.max_rel_error)});
+    const auto seconds = [&](double value) { return format_number(std::optional(value), "s", style); };
+    cells.push_back({report->title, seconds(total.time.median), seconds(total.time.min), seconds(total.time.max),
+                     std::to_string(total.time.runs),
+                     style == NumberStyle::bare ? fmt::format("{}", total.max_rel_error)
+                                                : fmt::format("{:.1e}", total.max_rel_error)});
   }
   return cells;
 }

@@ -61,9 +61,9 @@ std::string render_text(const Report& report, const TextStyle& style = {});
 // Returns indented JSON, or one line (for --table), with a final newline. Contains no host or user names.
 std::string render_json(const Report& report, bool one_line = false);
 std::string render_svg(const Report& report);
-// Returns "compute-bound for B >= 256: r*D*F/(D*F - r*(D + F)) = 255.54; 240.54 where B << D, F". For a `sum` of
-// operations, which may have different limiters, it begins with "compute time exceeds memory time for B >= ...".
-std::string threshold_text(const Threshold& threshold, bool sum = false);
+// Returns "compute-bound for B >= 256: r*D*F/(D*F - r*(D + F)) = 255.54; 240.54 where B << D, F". If the threshold does
+// not decide the limiter, it begins with "compute time exceeds memory time for B >= ...".
+std::string threshold_text(const Threshold& threshold);
 
 // Result of checking a claim: "right", "wrong" or "undecided"; a few lines of text; JSON.
 std::string_view claim_result(const ClaimCheck& check);

@@ -122,6 +122,8 @@ Cells chain_table(const std::vector<PointwiseChain>& chains) {
     cells.push_back({"  FLOPs per element", format_significant(c.flops), costs});
     cells.push_back({"  break-even FLOPs per element", format_significant(c.break_even_flops),
                      c.compute_bound ? "=> compute-bound" : "=> memory-bound"});
+    if (!c.stored.empty())
+      cells.push_back({"  stored on the way", fmt::format("{}", fmt::join(c.stored, ", ")), "outputs: dtype declared"});
     if (c.break_even_repeats)
       cells.push_back({"  compute-bound from repeats", std::to_string(*c.break_even_repeats), ""});
     if (c.launch_s > 0)
@@ -146,6 +148,7 @@ std::string render_chains_json(const std::vector<PointwiseChain>& chains) {
     one["launch_s"] = c.launch_s;
     one["launch_dominates_below_elements_fused"] = c.fused_elements;
     one["launch_dominates_below_elements_unfused"] = c.unfused_elements;
+    if (!c.stored.empty()) one["stored"] = c.stored;
     one["functions"] = Json::array();
     for (const ChainFunction& f : c.functions)
       one["functions"].push_back(

@@ -1,6 +1,7 @@
 #include "ridge/report/sweep.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <thread>
@@ -178,6 +179,40 @@ bool has_times(const Sweep& sweep) {
   });
 }
 
+// "1.300 us .. 2.171 us", or one time if all are equal
+std::string time_range_text(const SweepLine& line) {
+  std::optional<double> low, high;
+  for (const SweepPoint& point : line.points) {
+    if (point.time_lower_s < 0) continue;
+    low = std::min(low.value_or(point.time_lower_s), point.time_lower_s);
+    high = std::max(high.value_or(point.time_lower_s), point.time_lower_s);
+  }
+  if (!low) return "-";
+  const std::string first = format_with_prefix(*low, "s"), last = format_with_prefix(*high, "s");
+  return first == last ? first : fmt::format("{} .. {}", first, last);
+}
+
+// Returns the limiters of a line, in order of appearance: they may differ along ranges before the last.
+std::string limiters_text(const SweepLine& line) {
+  std::vector<std::string> found;
+  for (const SweepPoint& point : line.points)
+    if (std::string limiter(name(point.limiter)); point.time_lower_s >= 0 && !contains(found, limiter))
+      found.push_back(std::move(limiter));
+  return found.empty() ? "-" : fmt::format("{}", fmt::join(found, ", "));
+}
+
+// One row per line of the sweep: its limiter and the range of its times.
+Cells constant_limiter_table(const Sweep& sweep) {
+  Cells cells{header_cells(sweep)};
+  cells[0].insert(cells[0].end(), {"limiter", "lower"});
+  for (const SweepLine& line : sweep.lines) {
+    cells.push_back(label_cells(line));
+    cells.back().push_back(limiters_text(line));
+    cells.back().push_back(time_range_text(line));
+  }
+  return cells;
+}
+
 // Returns one line per cause: "unknown at 3 points: a count leaves 2^63".
 std::string unknown_text(const Sweep& sweep) {
   std::vector<std::pair<std::string, long long>> causes;
@@ -231,8 +266,9 @@ std::string render_tables(const Sweep& sweep, const TextStyle& style, bool markd
   if (points <= max_rows) out += render(point_table(sweep), right) + "\n";
   const Cells crossovers = changes_table(sweep);
   if (crossovers.size() == 1 && has_times(sweep))
-    out += unknown_text(sweep).empty() ? "the limiter does not change along the last range\n"
-                                       : "the limiter does not change where it is known\n";
+    out += (points > max_rows ? render(constant_limiter_table(sweep), {}) : "") +
+           (unknown_text(sweep).empty() ? "the limiter does not change along the last range\n"
+                                        : "the limiter does not change where it is known\n");
   else if (crossovers.size() > 1)
     out += render(crossovers, {false, false, false, false, false});
   if (crossovers.size() > max_rows) out += fmt::format("only the first {} changes are shown\n", max_rows);

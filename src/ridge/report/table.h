@@ -10,6 +10,9 @@ namespace ridge {
 
 using Cells = std::vector<std::vector<std::string>>;
 
+// Numbers of a table: with a metric prefix and a unit, or bare in SI units, as in CSV.
+enum class NumberStyle { readable, bare };
+
 // Flattens JSON into rows: one per element of the array named `list`, or one per document if `list` is empty. Nested
 // keys become columns: {"tile": {"m": 64}} is tile.m. Elements of an array are named by their "library" or "name", else
 // by their index. Missing values are empty.

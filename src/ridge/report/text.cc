@@ -71,7 +71,7 @@ std::string sum_formulas_text(const Report& report, const TextStyler& styled, bo
                                               ridge::dtype_name(w.peak.dtype))});
     rows.push_back({"  r", fmt::format("{} FLOP/B", format_significant(p->thresholds.front().ratio, 5))});
     for (const Threshold& t : p->thresholds)
-      if (all || is_shown_dim(report, t.dim)) rows.push_back({"  " + t.dim, threshold_text(t, true)});
+      if (all || is_shown_dim(report, t.dim)) rows.push_back({"  " + t.dim, threshold_text(t)});
     out += align_columns(rows, {false, false});
   }
   return out;
@@ -84,7 +84,8 @@ std::string missing_thresholds_text(const Explanation& e) {
   std::string out;
   if (!e.unsolved.empty())
     out += fmt::format(
-        "some operations have no threshold for {}: it depends on sizes without a value, or a mask relates two sizes\n",
+        "some operations have no threshold for {}: sizes without a value decide, others fix it, or a mask relates "
+        "two\n",
         fmt::join(e.unsolved, ", "));
   return out;
 }
@@ -138,6 +139,9 @@ std::string notes_text(const Report& report, bool all) {
     const std::string op_count_text =
         e.ops.size() > 1 ? fmt::format("all {} operations in one kernel; ", e.ops.size()) : "";
     out += fmt::format("fused: {}intermediates stay on chip in f32 and are never stored\n", op_count_text);
+    const auto has_unit = [](const Threshold& t) { return !t.unit.empty(); };
+    if (std::any_of(e.fused->thresholds.begin(), e.fused->thresholds.end(), has_unit))
+      out += "fused: matrix and vector unit compute at the same time; thresholds name the unit that decides\n";
   }
   if (!all && e.ops.size() > 1) out += "--all: every formula and threshold; --steps: the derivation\n";
   return out;

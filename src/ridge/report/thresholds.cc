@@ -14,13 +14,18 @@ namespace {
 
 constexpr std::size_t max_expression_length = 32;  // max characters of an expression in the list without --all
 
-// Returns "compute-bound" or "memory-bound" for that pair of limits, else "compute time exceeds network time".
-std::string bound_text(const Threshold& t, bool first, bool sum) {
-  const std::string over(name(t.roofs[first ? 0 : 1])), under(name(t.roofs[first ? 1 : 0]));
+// "memory time", or "matrix unit's time" if the units are compared separately.
+std::string time_text(const Threshold& t, Limiter roof) {
+  if (roof == Limiter::compute && !t.unit.empty()) return fmt::format("{} unit's time", t.unit);
+  return fmt::format("{} time", name(roof));
+}
+
+// Returns "compute-bound" or "memory-bound" if these two roofs decide, else "compute time exceeds network time".
+std::string bound_text(const Threshold& t, bool first) {
+  const Limiter over = t.roofs[first ? 0 : 1], under = t.roofs[first ? 1 : 0];
   const bool is_compute_memory = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory;
-  if (is_compute_memory && !sum) return over + "-bound";
-  const std::string by = t.unit.empty() ? "" : fmt::format(" ({} unit)", t.unit);
-  return fmt::format("{} time exceeds {} time{}", over, under, by);
+  if (is_compute_memory && t.decides_limiter) return std::string(name(over)) + "-bound";
+  return fmt::format("{} exceeds {}", time_text(t, over), time_text(t, under));
 }
 
 bool has_crossing(const Threshold& t) { return t.relation == Relation::at_least || t.relation == Relation::at_most; }
@@ -50,9 +55,8 @@ struct ThresholdLine {
   std::vector<std::string> names;
 };
 
-void add_line(std::vector<ThresholdLine>& lines, const Threshold& t, const std::string& op, bool sum, bool all) {
-  const ThresholdLine line{
-      range_text(t), bound_text(t, t.relation != Relation::never, sum), derivation_parts(t, all), {op}};
+void add_line(std::vector<ThresholdLine>& lines, const Threshold& t, const std::string& op, bool all) {
+  const ThresholdLine line{range_text(t), bound_text(t, t.relation != Relation::never), derivation_parts(t, all), {op}};
   const auto same = std::find_if(lines.begin(), lines.end(), [&](const ThresholdLine& l) {
     return l.range == line.range && l.meaning == line.meaning && l.derivation == line.derivation;
   });
@@ -83,20 +87,20 @@ std::vector<ThresholdLine> list_dim_lines(const Report& report, const std::strin
   for (const bool crossing : {true, false}) {
     for (std::size_t i = 0; i < e.ops.size(); ++i)
       for (const Threshold& t : e.ops[i].thresholds)
-        if (t.dim == dim && has_crossing(t) == crossing) add_line(lines, t, op_name(report, i), false, all);
+        if (t.dim == dim && has_crossing(t) == crossing) add_line(lines, t, op_name(report, i), all);
     for (const Prediction* p : sums_with_thresholds(e))
       for (const Threshold& t : p->thresholds)
-        if (t.dim == dim && has_crossing(t) == crossing) add_line(lines, t, p->work.name, true, all);
+        if (t.dim == dim && has_crossing(t) == crossing) add_line(lines, t, p->work.name, all);
   }
   return lines;
 }
 
 }  // namespace
 
-std::string threshold_text(const Threshold& t, bool sum) {
-  if (t.relation == Relation::always) return fmt::format("{} for every {}", bound_text(t, true, sum), t.dim);
-  if (t.relation == Relation::never) return fmt::format("{} for every {}", bound_text(t, false, sum), t.dim);
-  std::string out = fmt::format("{} for {}", bound_text(t, true, sum), range_text(t));
+std::string threshold_text(const Threshold& t) {
+  if (t.relation == Relation::always) return fmt::format("{} for every {}", bound_text(t, true), t.dim);
+  if (t.relation == Relation::never) return fmt::format("{} for every {}", bound_text(t, false), t.dim);
+  std::string out = fmt::format("{} for {}", bound_text(t, true), range_text(t));
   if (t.value && !t.exact.empty()) out += ": " + t.exact;
   if (t.value_real && !t.numerical) out += fmt::format(" = {}", format_significant(*t.value_real, 5));
   if (t.numerical) out += ", solved numerically";

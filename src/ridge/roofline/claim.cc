@@ -157,6 +157,15 @@ std::int64_t claimed_integer(const Claim& claim) {
   return static_cast<std::int64_t>(claim.relation == "<=" ? std::floor(n) : std::ceil(n));
 }
 
+// Returns "; the network takes longest at these sizes" if a third roof is the operation's limiter.
+std::string third_roof_note(const Threshold& t, const Prediction& p) {
+  if (t.decides_limiter || !p.limiter || contains(t.roofs, *p.limiter)) return {};
+  std::string_view longest = name(*p.limiter);
+  if (p.limiter == Limiter::network) longest = "the network";
+  if (p.limiter == Limiter::overhead) longest = "a launch";
+  return fmt::format("; {} takes longest at these sizes", longest);
+}
+
 std::string format_threshold(const Threshold& t) {
   const std::string meaning = fmt::format("where {} takes at least as long as {}", name(t.roofs[0]), name(t.roofs[1]));
   if (t.relation == Relation::never)
@@ -229,13 +238,16 @@ Result<ClaimCheck> check_threshold(const Explanation& e, const Claim& claim, con
       if (t.dim != dim) continue;
       const std::string operation_name = named_operation || e.ops.size() < 2 ? "" : p.work.name;
       if (matches_threshold(claim, t))
-        return ClaimCheck{
-            .right = true, .claim = {}, .truth = format_threshold(t), .operation = operation_name, .mistake = {}};
+        return ClaimCheck{.right = true,
+                          .claim = {},
+                          .truth = format_threshold(t) + third_roof_note(t, p),
+                          .operation = operation_name,
+                          .mistake = {}};
       if (is_unsolved(t)) open_dims = dims_without_value(e, p, dim);
       const std::string mistake = find_threshold_mistake(claim, t);
       // Report the first threshold, unless a later one explains the claim.
       if (check.truth.empty() || (check.mistake.empty() && !mistake.empty())) {
-        check.truth = format_threshold(t);
+        check.truth = format_threshold(t) + third_roof_note(t, p);
         check.operation = operation_name;
         check.mistake = mistake;
       }

@@ -223,8 +223,7 @@ std::vector<LimiterChange> find_limiter_changes(const StepContext& context, cons
   for (const std::string& dim : dims)
     for (const Prediction& op : context.explanation.ops)
       for (const Threshold& t : op.thresholds) {
-        const bool usual = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory &&
-                           op.limiter != Limiter::network;  // Else the network would still decide
+        const bool usual = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory;
         if (usual && t.dim == dim && t.relation == Relation::at_least && t.value && op.time_lower_s)
           add_limiter_change(out, op, t);
       }
@@ -233,17 +232,43 @@ std::vector<LimiterChange> find_limiter_changes(const StepContext& context, cons
   return out;
 }
 
+// True if the network or a launch may limit one of the statements after the change of a size. A launch that is no
+// limiter now is none at larger sizes.
+bool may_third_roof_limit(const Explanation& now, const std::vector<std::string>& names, bool grows) {
+  if (now.network) return true;
+  return std::any_of(now.ops.begin(), now.ops.end(), [&](const Prediction& op) {
+    return op.launch_s > 0 && (!grows || op.limiter == Limiter::overhead) && contains(names, op.work.name);
+  });
+}
+
+// Returns those of the statements whose limiter at these sizes is `limiter`.
+std::vector<std::string> select_limited_by(const StepContext& context, const std::vector<std::string>& names,
+                                           const Bindings& sizes, Limiter limiter) {
+  const Explanation& now = context.explanation;
+  std::vector<std::string> out;
+  const auto then = explain(context.program, now.machine, sizes, now.split, Thresholds::skipped);
+  if (!then) return out;
+  for (const Prediction& op : then->ops)
+    if (op.limiter == limiter && contains(names, op.work.name)) out.push_back(op.work.name);
+  return out;
+}
+
 std::optional<NextStep> make_size_step(const StepContext& context, const LimiterChange& change) {
   const auto now = context.explanation.dims.find(change.dim);
   if (now == context.explanation.dims.end() || change.first <= 1) return std::nullopt;
   const bool below = now->second < change.first;
   NextStep step;
-  step.description = fmt::format("{} {} {}: {} {}-bound", change.dim, below ? ">=" : "<", change.first,
-                                 fmt::join(change.names, ", "), below ? "compute" : "memory");
   step.dims = {{change.dim, below ? change.first : change.first - 1}};
   Bindings sizes = context.program_sizes();
   sizes[change.dim] = step.dims.at(change.dim);
+  const Limiter limiter = below ? Limiter::compute : Limiter::memory;
   if (!context.program.bind_sizes(sizes)) return std::nullopt;  // Other sizes do not allow this one
+  const std::vector<std::string> names = may_third_roof_limit(context.explanation, change.names, below)
+                                             ? select_limited_by(context, change.names, sizes, limiter)
+                                             : change.names;
+  if (names.empty()) return std::nullopt;
+  step.description = fmt::format("{} {} {}: {} {}-bound", change.dim, below ? ">=" : "<", change.first,
+                                 fmt::join(names, ", "), name(limiter));
   return step;
 }
 

@@ -159,6 +159,23 @@ TEST(NextSteps, NameTheSizeAtWhichTheLimiterChanges) {
   EXPECT_EQ(find_step(above, "B < 104: u, y memory-bound")->dims, (Bindings{{"B", 103}}));
 }
 
+// One row is limited by memory; where computing takes longer, its partial sums take longer still on the link. A launch
+// of 1 ms takes longer than 104 rows and than 103.
+TEST(NextSteps, NameNoSizeAtWhichAThirdTimeDecides) {
+  constexpr const char* product = "x: bf16[B, D_X]   w: bf16[D_X, F]\ny: bf16[B, F] = x * w";
+  const Bindings sizes{{"B", 1}, {"D", 8192}, {"F", 8192}, {"X", 8}};
+  const Explained e = explained((std::string("mesh X = 8\n") + product).c_str(), sizes);
+  EXPECT_EQ(e.explanation.ops[0].limiter, Limiter::memory);
+  EXPECT_FALSE(e.explanation.ops[0].thresholds.front().decides_limiter);
+  for (const NextStep& step : suggest_next_steps(e.program, e.explanation, {"B"}))
+    EXPECT_EQ(step.description.find("-bound"), std::string::npos) << step.description;
+  Machine machine = make_linked_machine();
+  machine.numbers["launch_s"] = testing::make_number(1e-3);
+  const Explained launched = explained(layer, {{"B", 4096}}, machine);
+  for (const NextStep& step : suggest_next_steps(launched.program, launched.explanation, {"B"}))
+    EXPECT_EQ(step.description.find("-bound"), std::string::npos) << step.description;
+}
+
 TEST(NextSteps, UseTheGivenTimeEstimator) {
   const Explained e = explained(layer);
   const auto twice = [](const Program& program, const Explanation& seen) -> std::optional<double> {

@@ -36,13 +36,14 @@ bool reads_tensor(const std::vector<Node>& nodes, int tensor) {
                      [&](const Node& n) { return n.kind == Node::Kind::tensor && n.tensor == tensor; });
 }
 
-// Returns the length of the run from `first`: each result is an intermediate that only the next statement reads.
+// Returns the length of the run from `first`: only the next statement reads each result. One with a dtype of its own is
+// an output of the program, which the chain stores, too.
 std::size_t chain_length(const Program& program, std::size_t first) {
   std::size_t length = 1;
   for (std::size_t i = first; i + 1 < program.statements.size(); ++i, ++length) {
     const int result = program.statements[i].result();
     const auto* next = find_pointwise_nodes(program.statements[i + 1]);
-    if (!next || !reads_tensor(*next, result) || program.tensors[result].role != TensorRole::intermediate) break;
+    if (!next || !reads_tensor(*next, result)) break;
     if (count_elements(program.tensors[result]) != count_elements(program.tensors[program.statements[i + 1].result()]))
       break;
     std::size_t readers = 0;
@@ -89,9 +90,19 @@ void add_statement_counts(const Program& program, const Statement& statement, Ch
   }
 }
 
+// Returns the results before the last one that are outputs of the program.
+std::vector<int> stored_results(const Program& program, std::size_t first, std::size_t length) {
+  std::vector<int> out;
+  for (std::size_t i = first; i + 1 < first + length; ++i)
+    if (const int t = program.statements[i].result(); program.tensors[t].role == TensorRole::output) out.push_back(t);
+  return out;
+}
+
 ChainCounts count_chain(const Program& program, std::size_t first, std::size_t length) {
   ChainCounts counts;
   std::vector<int> inputs;
+  for (const int t : stored_results(program, first, length))
+    counts.fused = counts.fused + count_bytes(program.tensors[t]);
   for (std::size_t i = first; i < first + length; ++i) {
     add_statement_counts(program, program.statements[i], counts);
     for (const Node& node : *find_pointwise_nodes(program.statements[i])) {
@@ -106,7 +117,7 @@ ChainCounts count_chain(const Program& program, std::size_t first, std::size_t l
   std::sort(inputs.begin(), inputs.end());
   inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
   const Tensor& result = program.tensors[program.statements[first + length - 1].result()];
-  counts.fused = count_bytes(result);
+  counts.fused = counts.fused + count_bytes(result);
   for (const int t : inputs) counts.fused = counts.fused + count_bytes(program.tensors[t]);
   counts.elements = count_elements(result);
   return counts;
@@ -194,6 +205,7 @@ Result<PointwiseChain> analyze_chain(const Program& program, std::size_t first, 
   }
   RIDGE_TRY(fused, divide_by_elements(counts.fused, counts.elements, sizes));
   RIDGE_TRY(unfused, divide_by_elements(counts.unfused, counts.elements, sizes));
+  for (const int t : stored_results(program, first, length)) chain.stored.push_back(program.tensors[t].name);
   chain.fused_bytes = fused;
   chain.unfused_bytes = unfused;
   chain.break_even_flops = peak->rate.value * chain.fused_bytes / bandwidth;

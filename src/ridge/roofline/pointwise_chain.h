@@ -29,18 +29,20 @@ struct ChainFunction {
 struct PointwiseChain {
   std::string name, text;  // Name of the last result; text of the statements
   std::vector<ChainFunction> functions;
-  double flops = 0;                                 // FLOPs at the costs above
-  std::int64_t kernels = 0;                         // One kernel for each application
-  double fused_bytes = 0, unfused_bytes = 0;        // Bytes: inputs and result once; every application reads and writes
-  double break_even_flops = 0;                      // FLOPs that take as long as the fused bytes
-  bool compute_bound = false;                       // True if the fused kernel is compute-bound
+  std::vector<std::string> stored = {};  // Outputs of the program before the last result: also written
+  double flops = 0;                      // FLOPs at the costs above
+  std::int64_t kernels = 0;              // One kernel for each application
+  double fused_bytes = 0,
+         unfused_bytes = 0;     // Bytes: inputs, result, `stored` once; every application reads and writes
+  double break_even_flops = 0;  // FLOPs that take as long as the fused bytes
+  bool compute_bound = false;   // True if the fused kernel is compute-bound
   std::optional<std::int64_t> break_even_repeats;   // Repeats from which the chain is compute-bound
   double launch_s = 0;                              // Seconds of a kernel launch
   double fused_elements = 0, unfused_elements = 0;  // Elements below which launches take longer than memory
 };
 
-// Analyzes each run of pointwise statements in which only the next statement reads a result. Errors: a required
-// dimension without a value, no vector peak, a program without pointwise work.
+// Analyzes each run of pointwise statements in which only the next statement reads a result, also an output. Errors: a
+// required dimension without a value, no vector peak, a program without pointwise work.
 Result<std::vector<PointwiseChain>> analyze_chains(const Program& program, const Machine& machine,
                                                    const Bindings& given, const FunctionCosts& costs);
 

@@ -70,6 +70,14 @@ TEST(PointwiseChain, ends_at_a_result_that_is_read_elsewhere_or_summed) {
   EXPECT_EQ(found->at(2).name, "c");
 }
 
+TEST(PointwiseChain, continues_over_outputs_and_counts_what_it_stores_of_them) {
+  const PointwiseChain c = chain("x: bf16[N]\nu: f32[N] = exp(x)\nv[N] = u + 1\ny: bf16[N] = v / 2");
+  EXPECT_EQ(c.text, "u: f32[N] = exp(x); v[N] = u + 1; y: bf16[N] = v / 2");
+  EXPECT_EQ(c.stored, std::vector<std::string>{"u"});
+  EXPECT_EQ(c.fused_bytes, 2 + 4 + 2);
+  EXPECT_EQ(chain("x: bf16[N]\nu[N] = exp(x)\nv[N] = u + 1\ny: bf16[N] = v / 2").fused_bytes, 2 + 2);
+}
+
 TEST(PointwiseChain, ends_if_the_next_statement_has_another_size) {
   const Program p = parse(
                         "x: f32[N]\nz: f32[N, M]\na[N] = cos(x)\nb[N] = a * 2\nc[N, M] = z + b\n"
@@ -97,7 +105,7 @@ TEST(PointwiseChain, continues_only_if_the_next_statement_is_the_only_reader) {
   const std::string head = "x: f32[N, M]\nw: f32[N, M]\na[N, M] = cos(x)\n";
   EXPECT_EQ(texts(head + "y: f32[N, M] = a + 1"), (Texts{"y 2"}));
   EXPECT_EQ(texts(head + "b: f32[N, M] = cos(w)\ny: f32[N, M] = a + 1"), (Texts{"a 1", "b 1", "y 1"}));
-  EXPECT_EQ(texts("x: f32[N, M]\na: f32[N, M] = cos(x)\ny: f32[N, M] = a + 1"), (Texts{"a 1", "y 1"})) << "a is stored";
+  EXPECT_EQ(texts("x: f32[N, M]\na: f32[N, M] = cos(x)\ny: f32[N, M] = a + 1"), (Texts{"y 2"})) << "a is stored, too";
   EXPECT_EQ(texts(head + "y: f32[N, M] = a + 1\nz: f32[N] = a * w"), (Texts{"a 1", "y 1"})) << "a product reads a";
   EXPECT_EQ(texts(head + "y: f32[N, M] = a + 1\nz: f32[N] = w * a"), (Texts{"a 1", "y 1"}));
   EXPECT_EQ(texts(head + "y: f32[N, M] = a + 1\nz: f32[N] = w * x"), (Texts{"y 2"})) << "this one does not";

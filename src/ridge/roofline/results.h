@@ -41,6 +41,9 @@ struct Threshold {
   // Unit that computes, "matrix", if the units of a fused program are compared separately; otherwise empty.
   std::string unit = {};
   bool numerical = false;  // True if the whole number was found by search, without a closed form; `exact` is then empty
+  // True if no other roof takes longer than these two, so that the operation is compute-bound or memory-bound; false if
+  // the network or a launch may decide, and for sums of operations.
+  bool decides_limiter = true;
 };
 
 // Number of FLOPs or bytes, exact up to 10^38.

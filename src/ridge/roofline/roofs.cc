@@ -39,6 +39,8 @@ Status set_limiters(Prediction& p, std::vector<Roof> roofs, const RooflineContex
     else if (!p.runner_up && each != *p.limiter)
       p.runner_up = each;
   }
+  if (p.limiter == Limiter::overhead)
+    for (Threshold& t : p.thresholds) t.decides_limiter = false;
   return Done{};
 }
 
@@ -70,8 +72,10 @@ void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const R
                                                     ? std::span<const std::string>()
                                                     : std::span<const std::string>(context.tied_dims);
   const auto add = [&](const RoofPair& pair) {
-    for (Threshold& t : find_thresholds(pair, context.dims, context.order, context.threshold_options, excluded))
+    for (Threshold& t : find_thresholds(pair, context.dims, context.order, context.threshold_options, excluded)) {
+      t.decides_limiter = !p.link_rate;
       p.thresholds.push_back(std::move(t));
+    }
   };
   if (peak > 0) add({flops, bytes, {peak, context.bandwidth}});
   if (!p.link_rate) return;

@@ -44,10 +44,12 @@ Result<std::optional<Count>> evaluate_count(const Polynomial& count, const Bindi
 
 std::string format_intensity(const Ratio& ratio, std::span<const std::string> order);
 
-// Sets the limiter and the runner-up; leaves both empty if there are no roofs.
+// Sets the limiter and the runner-up; leaves both empty if there are no roofs. If a launch is the limiter, no threshold
+// of the others decides it.
 Status set_limiters(Prediction& p, std::vector<Roof> roofs, const RooflineContext& context);
 
-// Adds the thresholds of every pair of roofs. `flops` run at `peak` FLOP/s; a peak of 0 leaves compute out.
+// Adds the thresholds of every pair of roofs. They do not decide the limiter if anything is sent. `flops` run at `peak`
+// FLOP/s; a peak of 0 leaves compute out.
 void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const RooflineContext& context);
 
 }  // namespace ridge

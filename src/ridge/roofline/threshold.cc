@@ -378,6 +378,27 @@ std::optional<Threshold> solve_in_closed_form(const std::optional<Ratio>& ratio,
   return threshold;
 }
 
+// Returns the first size from `size` on, up or down, that the program accepts; nullopt if there is none nearby.
+std::optional<std::int64_t> find_accepted_size(const std::string& dim, std::int64_t size, std::int64_t step,
+                                               const ThresholdOptions& options) {
+  constexpr std::int64_t max_steps = 64;
+  for (std::int64_t i = 0; i < max_steps && size >= 1 && size < INT64_MAX; ++i, size += step)
+    if (options.rebind_tensors(dim, size)) return size;
+  return std::nullopt;
+}
+
+// Moves a threshold to the next size that the program accepts, an even H for P = H/2. Returns false if there are none,
+// or only one: beside a fixed P a convolution's H has no other size.
+bool move_to_accepted_size(Threshold& threshold, const ThresholdOptions& options) {
+  if (!threshold.value || !options.rebind_tensors) return true;
+  const std::int64_t step = threshold.relation == Relation::at_least ? 1 : -1;
+  const auto accepted = find_accepted_size(threshold.dim, *threshold.value, step, options);
+  const bool is_moved = accepted != threshold.value;
+  if (!accepted || (is_moved && !find_accepted_size(threshold.dim, *accepted + step, step, options))) return false;
+  threshold.value = accepted;
+  return true;
+}
+
 }  // namespace
 
 std::vector<Threshold> find_thresholds(const RoofPair& pair, const Bindings& dims, std::span<const std::string> order,
@@ -400,6 +421,7 @@ std::vector<Threshold> find_thresholds(const RoofPair& pair, const Bindings& dim
     if (closed) continue;
     for (Threshold& found : search_thresholds(pair, initial, dims, options)) all.push_back(std::move(found));
   }
+  std::erase_if(all, [&](Threshold& t) { return !move_to_accepted_size(t, options); });
   return all;
 }
 

@@ -81,6 +81,7 @@ void add_sum_thresholds(Prediction& sum, const std::optional<NormalizedWork>& al
   if (!all || all->flops.terms().size() + sum.work.bytes().terms().size() > max_terms) return;
   add_thresholds(sum, all->flops, all->peak, context);
   if (!sum.thresholds.empty()) sum.flop_weights = all->weights;
+  for (Threshold& t : sum.thresholds) t.decides_limiter = false;
 }
 
 }  // namespace
@@ -198,8 +199,12 @@ bool is_only(Relation relation, const std::vector<Threshold>& all) {
 }
 
 // Returns the thresholds of one dimension from which at least one of two concurrent units limits; those of both units
-// if they cannot be merged.
+// if they cannot be merged. If neither unit ever limits, the threshold is that of compute as a whole.
 std::vector<Threshold> merge_units(std::vector<Threshold> first, std::vector<Threshold> second) {
+  if (is_only(Relation::never, first) && is_only(Relation::never, second)) {
+    first.front().unit.clear();
+    return first;
+  }
   if (second.empty() || is_only(Relation::never, second) || is_only(Relation::always, first)) return first;
   if (first.empty() || is_only(Relation::never, first) || is_only(Relation::always, second)) return second;
   if (first.size() == 1 && second.size() == 1)

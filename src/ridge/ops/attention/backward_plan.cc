@@ -156,7 +156,8 @@ double flops(const AttentionBackwardProblem& x) { return 2.5 * flops(x.forward);
 double traffic_bytes(const AttentionBackwardProblem& x) {
   const AttentionProblem& p = x.forward;
   const double row_bytes = static_cast<double>(p.outer * p.width * (dtype_bits(p.dtype) / 8));
-  return 4 * row_bytes * static_cast<double>(p.heads * p.rows + p.key_heads * p.keys);
+  const double keys = static_cast<double>(p.key_heads * (p.keys + count_seen_keys(p)));  // Gradients are of all keys
+  return row_bytes * (4 * static_cast<double>(p.heads * p.rows) + 2 * keys);
 }
 
 Result<Forecast> forecast(const AttentionBackwardProblem& x, const DeviceNumbers& device) {

@@ -48,8 +48,8 @@ Timeline attention_backward_timeline(int config, int items, int steps, const Blo
 }  // namespace cuda
 
 double flops(const AttentionBackwardProblem& problem);  // 10 * width per visible pair of a row and a key
-double traffic_bytes(
-    const AttentionBackwardProblem& problem);  // Bytes of the five inputs and three results, each moved once
+double traffic_bytes(const AttentionBackwardProblem&
+                         problem);  // Bytes of the five inputs, as far as a row sees them, and of three results
 Result<Forecast> forecast(const AttentionBackwardProblem& problem, const DeviceNumbers& device);
 
 }  // namespace ridge::ops

@@ -319,10 +319,16 @@ double flops(const AttentionProblem& problem) {
     pairs += static_cast<double>(std::max<std::int64_t>(0, end_key(p, row) - first_key(p, row)));
   return 4.0 * pairs * static_cast<double>(p.outer * p.heads * p.width);
 }
+std::int64_t count_seen_keys(const AttentionProblem& problem) {
+  if (problem.packed) return problem.keys;
+  const AttentionProblem p = with_length(problem, problem.keys);
+  return std::max<std::int64_t>(0, end_key(p, p.rows - 1) - first_key(p, 0));
+}
+
 double traffic_bytes(const AttentionProblem& p) {
   const double row_bytes = static_cast<double>(p.width * (dtype_bits(p.dtype) / 8));
   const std::int64_t rows = p.packed ? p.packed->rows : p.outer * p.rows;
-  const std::int64_t keys = p.packed && !p.pages ? p.packed->keys : p.outer * p.keys;
+  const std::int64_t keys = p.packed && !p.pages ? p.packed->keys : p.outer * count_seen_keys(p);
   return 2 * row_bytes * static_cast<double>(p.heads * rows + p.key_heads * keys);
 }
 

@@ -64,7 +64,10 @@ inline bool has_ragged_sequences(const AttentionProblem& p) { return p.lengths |
 AttentionProblem with_length(const AttentionProblem& problem, std::int64_t length);
 // For ragged sequences `flops` and `traffic_bytes` assume the maximum length.
 double flops(const AttentionProblem& problem);          // 4 * width per visible pair of a row and a key
-double traffic_bytes(const AttentionProblem& problem);  // Bytes of q, k, v and o, each moved once
+double traffic_bytes(const AttentionProblem& problem);  // Bytes of q, o and the keys and values that a row sees
+// Returns the keys of a head that some row sees: the last ones of a cache behind a window. All keys of packed
+// sequences.
+std::int64_t count_seen_keys(const AttentionProblem& problem);
 Result<Forecast> forecast(const AttentionProblem& problem, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const AttentionProblem& problem, int threads);
 CpuForecast cpu_forecast(const AttentionBackwardProblem& problem, int threads);

@@ -35,6 +35,27 @@ TEST(AttentionModel, FlopsCountOnlyVisiblePairs) {
   EXPECT_EQ(traffic_bytes(p), 4.0 * 2 * 3 * 10 * 64 * 2);
 }
 
+// The last 128 of 4096 keys of a cache, then keys up to the diagonal, then a band that moves with the rows.
+TEST(AttentionModel, TrafficCountsOnlyKeysThatARowSees) {
+  AttentionProblem p = make_problem(2, 3, 1, 64);
+  p.keys = 4096;
+  p.low = 4096 - 128;
+  p.moves_with_rows = false;
+  EXPECT_EQ(count_seen_keys(p), 128);
+  EXPECT_EQ(traffic_bytes(p), 2.0 * 64 * 2 * 2 * 3 * (1 + 128));
+  p.low = -128;
+  p.lengths = AttentionProblem::Lengths{.low_from_length = true};
+  EXPECT_EQ(count_seen_keys(p), 128) << "the window ends at the longest sequence's end";
+  p = make_problem(2, 3, 10, 64);
+  p.keys = 100;
+  p.high = 0;
+  EXPECT_EQ(count_seen_keys(p), 10);
+  p.low = p.high = 95;
+  EXPECT_EQ(count_seen_keys(p), 5);
+  const AttentionBackwardProblem x{.forward = p};
+  EXPECT_EQ(traffic_bytes(x), 2.0 * 64 * 2 * 3 * (4 * 10 + 2 * 100 + 2 * 5));
+}
+
 TEST(AttentionModel, ChoosesTheSmallestSufficientHeadSize) {
   for (const auto& [width, kernel] : std::initializer_list<std::pair<int, int>>{
            {8, 64}, {64, 64}, {72, 128}, {128, 128}, {136, 192}, {192, 192}, {200, 256}, {256, 256}}) {

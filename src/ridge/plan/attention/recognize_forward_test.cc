@@ -143,6 +143,19 @@ TEST(Attention, RecognizesSequenceLengths) {
     }
 }
 
+// The width of a window as a number or as the size of a tensor's dimension; no tensor has W, so its size is not known.
+TEST(Attention, RecognizesSizesOfTensorDimensionsOnly) {
+  const auto plan_of = [](const std::string& width) {
+    return planned(
+        "dims B = 2, T = 80, H = 4, E = 16, W = 16\nq: bf16[B, H, E]   k: bf16[B, T, H, E]   v: bf16[B, T, H, E]\n"
+        "s[B, H, T] = q * k\np[B, H, T] = softmax(where(index(T) >= size(T) - " +
+        width + ", s, -inf) over T)\no: bf16[B, H, E] = p * v");
+  };
+  EXPECT_EQ(plan_of("16").attention().low, 64);
+  EXPECT_EQ(plan_of("size(E)").attention().low, 64);
+  EXPECT_EQ(plan_of("size(W)").group_kinds().find("attention"), std::string::npos);
+}
+
 // Decoding: a row of each head, and a window that ends with the sequence.
 TEST(Attention, MasksOneRowByItsSequenceLength) {
   const AttentionProblem x =

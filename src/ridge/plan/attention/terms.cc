@@ -182,6 +182,15 @@ double AttentionEvaluator::extent_of(const std::string& dim) const {
   return static_cast<double>(longest);
 }
 
+// Returns the size of a dimension of some tensor. Shapes do not tell the others, such as the W of a window.
+AttnTerm AttentionEvaluator::evaluate_size(const std::string& dim) const {
+  const auto has_axis = [&](const Shape& shape) {
+    return std::any_of(shape.begin(), shape.end(), [&](const auto& axis) { return axis.dim == dim; });
+  };
+  if (std::none_of(shapes_.begin(), shapes_.end(), has_axis)) return {};
+  return {.kind = TermKind::constant, .number = extent_of(dim)};
+}
+
 AttnTerm AttentionEvaluator::evaluate_node(const Node& node) {
   switch (node.kind) {
     case Node::Kind::tensor: return evaluate_tensor(node.tensor);
@@ -193,7 +202,7 @@ AttnTerm AttentionEvaluator::evaluate_node(const Node& node) {
       if (extent_of(dim) == 1) return {.kind = TermKind::constant, .number = 0};
       return {.kind = TermKind::index, .dim = dim, .affine = {.rows = 1}};
     }
-    case Node::Kind::size: return {.kind = TermKind::constant, .number = extent_of(node.over[0].dim)};
+    case Node::Kind::size: return evaluate_size(node.over[0].dim);
     case Node::Kind::along_dims: return evaluate_reduction(node);
     case Node::Kind::call: return node.repeat == 1 ? evaluate_call(node) : AttnTerm{};
     case Node::Kind::sequence: return {.kind = TermKind::sequence, .dim = node.over[0].dim};

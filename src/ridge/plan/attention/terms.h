@@ -99,6 +99,7 @@ class AttentionEvaluator {
   bool covers_keys(const std::vector<Axis>& over) const;
   const AttnTerm& argument_of(const Node& node, std::size_t i) const { return terms_[node.arguments[i]]; }
   double extent_of(const std::string& dim) const;
+  AttnTerm evaluate_size(const std::string& dim) const;
   AttnTerm evaluate_node(const Node& node);
   AttnTerm evaluate_tensor(int tensor) const;
   AttnTerm evaluate_reduction(const Node& node) const;

@@ -13,29 +13,41 @@
 namespace ridge {
 namespace {
 
-std::string mesh_text(const Mesh& mesh, const std::map<char, std::int64_t>& rings) {
+// Returns "X: dcn" for each mesh axis that leaves the first link.
+std::string outer_links_text(const MeshPlacement& placement) {
   std::string out;
-  for (const auto& [letter, size] : mesh.axes) {
-    out += fmt::format("{}{}={}", out.empty() ? "" : " ", letter, size);
-    if (const auto ring_count = rings.find(letter); ring_count != rings.end() && ring_count->second > 1)
-      out += fmt::format(" ({} rings)", ring_count->second);
-  }
+  for (const auto& [letter, link] : placement.outer_links)
+    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", letter, link);
   return out;
 }
+
+template <class Row> bool has_outer_links(const std::vector<Row>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.placement.outer_links.empty(); });
+}
+
+constexpr const char* outer_links_header = "slower links";
 
 double words_per_chip(const ShardingReport& a, double words) { return words / static_cast<double>(a.chips); }
 
 Cells shardings_table(const ShardingReport& a) {
   Cells cells{{"", "mesh", "time", "computing", "sending", "words per chip", "memory", "compared with the first"}};
+  const bool is_wide = has_outer_links(a.best);
+  if (is_wide) cells[0].insert(cells[0].begin() + 2, outer_links_header);
   for (std::size_t i = 0; i < a.best.size(); ++i) {
     const RankedSharding& r = a.best[i];
-    cells.push_back({std::to_string(i + 1), mesh_text(r.mesh, r.rings),
-                     format_with_prefix(r.sharding.total_seconds(), "s"), format_with_prefix(r.sharding.compute_s, "s"),
-                     format_with_prefix(r.sharding.network_s, "s"),
+    cells.push_back({std::to_string(i + 1), r.placement.text, format_with_prefix(r.sharding.total_seconds(), "s"),
+                     format_with_prefix(r.sharding.compute_s, "s"), format_with_prefix(r.sharding.network_s, "s"),
                      format_with_prefix(words_per_chip(a, static_cast<double>(r.sharding.words)), ""),
                      format_with_prefix(r.sharding.peak_bytes, "B"), r.slower_because});
+    if (is_wide) cells.back().insert(cells.back().begin() + 2, outer_links_text(r.placement));
   }
   return cells;
+}
+
+std::vector<bool> right_aligned_columns(const ShardingReport& a) {
+  std::vector<bool> out{true, false, true, true, true, true, true, false};
+  if (has_outer_links(a.best)) out.insert(out.begin() + 2, false);
+  return out;
 }
 
 std::string moves_text(const ShardingReport& a, const RankedSharding& r) {
@@ -57,7 +69,8 @@ std::string moves_text(const ShardingReport& a, const RankedSharding& r) {
 Json sharding_json(const ShardingReport& a, const RankedSharding& r) {
   Json out{{"mesh", Json::object()}, {"rings", Json::object()}};
   for (const auto& [letter, size] : r.mesh.axes) out["mesh"][std::string(1, letter)] = size;
-  for (const auto& [letter, count] : r.rings) out["rings"][std::string(1, letter)] = count;
+  for (const auto& [letter, count] : r.placement.rings) out["rings"][std::string(1, letter)] = count;
+  for (const auto& [letter, link] : r.placement.outer_links) out["outer_links"][std::string(1, letter)] = link;
   out["time_s"] = r.sharding.total_seconds();
   out["compute_s"] = r.sharding.compute_s;
   out["network_s"] = r.sharding.network_s;
@@ -101,9 +114,22 @@ std::string threshold_line(const Threshold& t) {
 
 }  // namespace
 
+// "not split: i, u, y; every chip computes them in full, 2.079 ms; `ridge explain --split` splits along D, F"
+static std::string undivided_text(const ShardingReport& a) {
+  if (a.undivided.empty()) return {};
+  std::string out = fmt::format("not split: {}; every chip computes {} in full, {}",
+                                truncate_text(fmt::format("{}", fmt::join(a.undivided_results, ", ")), 32),
+                                a.undivided.size() == 1 ? "it" : "them", format_with_prefix(a.undivided_s, "s"));
+  if (!a.explain_splits.empty())
+    out += fmt::format("; `ridge explain --split` splits along {}",
+                       truncate_text(fmt::format("{}", fmt::join(a.explain_splits, ", ")), 32));
+  return out + "\n";
+}
+
 std::string render_text(const ShardingReport& a, const TextStyle& style) {
   std::string out = fmt::format("{} chips of {} ({}); {} mesh{} searched exhaustively\n", group_digits(a.chips),
                                 a.machine, a.network, a.meshes, a.meshes == 1 ? "" : "es");
+  out += undivided_text(a);
   if (a.best.empty()) {
     out += fmt::format("no sharding fits into {} per chip", format_with_prefix(a.capacity.value_or(0), "B"));
     if (a.unlimited_memory_s)
@@ -111,19 +137,13 @@ std::string render_text(const ShardingReport& a, const TextStyle& style) {
                          format_with_prefix(a.unlimited_peak_bytes, "B"));
     return out + "\n";
   }
-  out += text_table(shardings_table(a),
-                    {.right = {true, false, true, true, true, true, true, false},
-                     .omit_first = {"words per chip", "computing", "sending", "memory"}},
-                    style);
+  out += text_table(
+      shardings_table(a),
+      {.right = right_aligned_columns(a), .omit_first = {"words per chip", "computing", "sending", "memory"}}, style);
   out += fmt::format("products need at least {} words per chip if each tensor is stored once and spread evenly\n",
                      format_with_prefix(words_per_chip(a, a.min_words), ""));
   out += "\nthe first: result layout, partitioned dimensions and collectives of each statement\n" +
          moves_text(a, a.best[0]);
-  for (const std::string& text : a.undivided)
-    out += fmt::format(
-        "every chip computes all of '{}': the notation has no split operands for it; `ridge explain "
-        "--split` counts one chip's part\n",
-        text);
   for (const SmallMessages& small : a.small_messages) out += describe_small_messages(small) + "\n";
   for (const Overlap& overlap : a.overlaps) out += describe_overlap(overlap) + "\n";
   return out + "\n" + a.best[0].program_text;
@@ -145,13 +165,16 @@ std::string render_json(const ShardingReport& a) {
 }
 
 std::string render_text(const MeshSizing& o, const TextStyle& style) {
-  std::string out = fmt::format("{} on {}\n", o.network, o.machine);
+  std::string out = fmt::format("{} on {}{}\n", o.network, o.machine, o.outer_links);
   if (!o.choices.empty()) {
     Cells cells{{"mesh", "math", "memory", "network", "longest"}};
-    for (const MeshChoice& c : o.choices)
-      cells.push_back({mesh_text(c.mesh, c.rings), format_with_prefix(c.math_s, "s"),
-                       format_with_prefix(c.memory_s, "s"), format_with_prefix(c.network_s, "s"),
-                       format_with_prefix(c.slowest_seconds(), "s")});
+    const bool is_wide = has_outer_links(o.choices);
+    if (is_wide) cells[0].emplace_back(outer_links_header);
+    for (const MeshChoice& c : o.choices) {
+      cells.push_back({c.placement.text, format_with_prefix(c.math_s, "s"), format_with_prefix(c.memory_s, "s"),
+                       format_with_prefix(c.network_s, "s"), format_with_prefix(c.slowest_seconds(), "s")});
+      if (is_wide) cells.back().push_back(outer_links_text(c.placement));
+    }
     return out + text_table(cells, {{false, true, true, true, true}}, style);
   }
   for (const SolvedInterval& s : o.intervals) {
@@ -215,7 +238,8 @@ std::string render_json(const MeshSizing& o) {
   for (const MeshChoice& c : o.choices) {
     Json one{{"mesh", Json::object()}, {"rings", Json::object()}};
     for (const auto& [letter, size] : c.mesh.axes) one["mesh"][std::string(1, letter)] = size;
-    for (const auto& [letter, count] : c.rings) one["rings"][std::string(1, letter)] = count;
+    for (const auto& [letter, count] : c.placement.rings) one["rings"][std::string(1, letter)] = count;
+    for (const auto& [letter, link] : c.placement.outer_links) one["outer_links"][std::string(1, letter)] = link;
     one["math_s"] = c.math_s;
     one["memory_s"] = c.memory_s;
     one["network_s"] = c.network_s;

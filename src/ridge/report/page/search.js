@@ -124,11 +124,23 @@ function combineUnits([first = [], second = []]) {
   return both ? [both] : [...first, ...second];
 }
 
+// Returns the thresholds at the next sizes of which all derived sizes are whole; those without one nearby are left out.
+function moveToWholeSizes(state, index, thresholds) {
+  const line = lineOf(state, index), isWhole = (values) => values && !findFraction(state.context.program, values.integers);
+  return thresholds.flatMap((t) => {
+    if (t.value === undefined) return [t];
+    const step = t.relation === '>=' ? 1n : -1n;
+    for (let value = t.value, steps = 0; value >= 1n && steps < 64; value += step, ++steps)
+      if (isWhole(line.at(value))) return [{...t, value}];
+    return [];
+  });
+}
+
 // Returns where a row's compute time exceeds the time of another roof.
 function computeThresholds(state, row, index, other = 'memory') {
   if (index < 0 || !row[other]) return [];
   const {solved} = lineOf(state, index), key = row[other];
-  if (!solved.has(key)) solved.set(key, combineUnits(row.compute.map((unit) => solveThresholds(state, unit, key, index))));
+  if (!solved.has(key)) solved.set(key, combineUnits(row.compute.map((unit) => moveToWholeSizes(state, index, solveThresholds(state, unit, key, index)))));
   return solved.get(key);
 }
 

@@ -17,7 +17,7 @@ function makeColumns({state, second, secondName, measured, sizeIndex}) {
     second ? ['ratio', 'second / first', (k) => (k.other ? k.other.lower / k.lower : null), (x) => significant(x), 'wide']
       : ['upper', 'no overlap', (k) => k.upper, seconds, 'wide'],
     state.total.network !== null && ['network', 'network', (k) => k.network, seconds, 'wide'],
-    sizeIndex >= 0 && ['from', 'compute-bound for', (k) => {
+    sizeIndex >= 0 && ['from', 'compute exceeds memory for', (k) => {
       const [first] = computeThresholds(state, k.row, sizeIndex);
       return Number(first?.value ?? (first?.relation === 'never' ? Infinity : 0));
     }, (x, k) => thresholdsText(state, k.row, sizeIndex) || '–', 'words'],

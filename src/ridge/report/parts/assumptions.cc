@@ -33,41 +33,53 @@ std::string communication_lines(const Explanation& e) {
   return out;
 }
 
-// Returns the counted unit of a mask or window.
-std::string counted_unit(const IndexMask& mask) {
-  if (mask.gathered) return "rows are read if all indices differ";
-  if (!mask.window && counted_dims(mask).size() < 2) return "indices are used";
-  if (!mask.window) return counted_dims(mask).size() == 2 ? "pairs are computed" : "tuples are computed";
-  return mask.window_count == WindowCount::taps ? "window positions are inside the input" : "elements are read";
+// A noun for what a mask or window counts, and what is said of it.
+struct CountedUnit {
+  std::string_view noun, predicate;
+};
+
+CountedUnit counted_unit(const IndexMask& mask) {
+  if (mask.gathered) return {"rows", "are read if all indices differ"};
+  if (mask.routing) return {"rows", "are within a capacity"};
+  if (mask.window && mask.window_count == WindowCount::taps) return {"window positions", "are inside the input"};
+  if (mask.window) return {"elements", "are read"};
+  if (counted_dims(mask).size() < 2) return {"indices", "are used"};
+  return {counted_dims(mask).size() == 2 ? "index pairs" : "index tuples", "are computed"};
 }
 
-std::string routing_line(const MaskCount& mask, const Explanation& e) {
-  const std::string routing_text = format_mask(mask.mask);
-  if (mask.mask.routing_count == RoutingCount::kept) {
-    std::string out =
-        fmt::format("routing {}: {} of {} rows are within a capacity of {}", routing_text,
-                    mask.unmasked.to_string(e.dim_names), mask.all.to_string(e.dim_names), mask.mask.routing->capacity);
-    if (mask.unmasked_count && mask.all_count)
-      out += fmt::format(", {} of {}", group_digits(*mask.unmasked_count), group_digits(*mask.all_count));
-    return out + "\n";
-  }
-  std::string out = fmt::format("routing {}: {}/1000 experts are read, each once (expected value of uniform routing)",
-                                routing_text, mask.unmasked.to_string(e.dim_names));
+// "8 390 656 (S*S/2 + S/2) of 16 777 216 (S*T) index pairs are computed"; without sizes "S*S/2 + S/2 of S*T index pairs
+// are computed", or "of S*T index pairs, the number `pairs` are computed" if only a symbol stands for the count.
+std::string count_text(const MaskCount& mask, const Explanation& e) {
+  const auto [noun, predicate] = counted_unit(mask.mask);
+  const std::string counted = mask.unmasked.to_string(e.dim_names), all = mask.all.to_string(e.dim_names);
   if (mask.unmasked_count && mask.all_count)
-    out += fmt::format(", {:.3f} of {}", static_cast<double>(*mask.unmasked_count) / 1000, *mask.all_count / 1000);
-  return out + "\n";
+    return fmt::format("{} ({}) of {} ({}) {} {}", group_digits(*mask.unmasked_count), counted,
+                       group_digits(*mask.all_count), all, noun, predicate);
+  if (mask.unmasked == Polynomial::make_symbol(mask.mask.symbol))
+    return fmt::format("of {} {}, a number `{}` {}", all, noun, counted, predicate);
+  return fmt::format("{} of {} {} {}", counted, all, noun, predicate);
+}
+
+// "routing over E: 5.469 of 8 experts are read, each once (expected value of uniform routing); milliexperts = 5469"
+std::string experts_line(const MaskCount& mask, const Explanation& e) {
+  const std::string symbol = mask.unmasked.to_string(e.dim_names);
+  const std::string how = "each once (expected value of uniform routing)";
+  if (!mask.unmasked_count || !mask.all_count)
+    return fmt::format("routing {}: `{}` is the number of thousandths of experts that are read, {}\n",
+                       format_mask(mask.mask), symbol, how);
+  return fmt::format("routing {}: {:.3f} of {} experts are read, {}; {} = {}\n", format_mask(mask.mask),
+                     static_cast<double>(*mask.unmasked_count) / 1000, *mask.all_count / 1000, how, symbol,
+                     *mask.unmasked_count);
 }
 
 std::string mask_line(const MaskCount& mask, const Explanation& e) {
-  if (mask.mask.routing) return routing_line(mask, e);
+  if (mask.mask.routing && mask.mask.routing_count == RoutingCount::experts) return experts_line(mask, e);
   std::string_view kind = "mask";
   if (mask.mask.window) kind = "windows";
   if (mask.mask.gathered) kind = "gather";
-  std::string out =
-      fmt::format("{} {}: {} of {} {}", kind, format_mask(mask.mask), mask.unmasked.to_string(e.dim_names),
-                  mask.all.to_string(e.dim_names), counted_unit(mask.mask));
-  if (mask.unmasked_count && mask.all_count)
-    out += fmt::format(", {} of {}", group_digits(*mask.unmasked_count), group_digits(*mask.all_count));
+  if (mask.mask.routing) kind = "routing";
+  std::string out = fmt::format("{} {}: {}", kind, format_mask(mask.mask), count_text(mask, e));
+  if (mask.mask.routing) out += fmt::format(" of {}", mask.mask.routing->capacity);
   if (mask.on_all_devices)
     out += fmt::format(" on the chip with the most, {} on all chips", group_digits(*mask.on_all_devices));
   return out + "\n";

@@ -106,7 +106,8 @@ void add_network(Cells& cells, const Explanation& e) {
     row.push_back(number_or_empty(p.bytes_sent));
   };
   for (std::size_t i = 0; i < e.ops.size(); ++i) add(cells[i + 1], e.ops[i]);
-  add(cells.back(), e.total);
+  add(cells[e.ops.size() + 1], e.total);
+  if (e.fused) add(cells.back(), *e.fused);
 }
 
 }  // namespace
@@ -141,22 +142,28 @@ std::string render_markdown(const Report& report) {
   for (const Prediction* p : sums_with_thresholds(e)) {
     out += fmt::format("\n{}:\n", p->work.name);
     for (const Threshold& t : p->thresholds)
-      if (is_shown_dim(report, t.dim)) out += "- " + threshold_text(t, true) + "\n";
+      if (is_shown_dim(report, t.dim)) out += "- " + threshold_text(t) + "\n";
   }
   return out;
 }
 
-Cells catalog_table(const std::vector<Machine>& machines) {
+Cells catalog_table(const std::vector<Machine>& machines, NumberStyle style) {
   Cells cells{{"name", "matrix bf16", "vector f32", "memory", "size", "ridge", "title"}};
+  if (style == NumberStyle::bare)
+    cells = {{"name", "matrix_bf16_flops_per_s", "vector_f32_flops_per_s", "memory_bytes_per_s", "memory_bytes",
+              "ridge", "title"}};
   for (const Machine& machine : machines) {
     const Peak *matrix = machine.find_peak(ComputeUnit::matrix, DType::bf16), *vector = machine.pointwise_peak();
     const auto bandwidth = machine.memory_bandwidth();
     const auto& capacity = machine.memory.front().capacity;
-    cells.push_back({machine.name, matrix ? format_with_prefix(matrix->rate.value, "FLOP/s") : "-",
-                     vector ? format_with_prefix(vector->rate.value, "FLOP/s") : "-",
-                     bandwidth ? format_with_prefix(bandwidth->value, "B/s") : "-",
-                     capacity ? format_with_prefix(capacity->value, "B") : "-",
-                     matrix && bandwidth ? format_significant(matrix->rate.value / bandwidth->value) : "-",
+    const auto number = [&](bool is_known, double value, std::string_view unit) {
+      return format_number(is_known ? std::optional(value) : std::nullopt, unit, style);
+    };
+    cells.push_back({machine.name, number(matrix, matrix ? matrix->rate.value : 0, "FLOP/s"),
+                     number(vector, vector ? vector->rate.value : 0, "FLOP/s"),
+                     number(bandwidth.ok(), bandwidth ? bandwidth->value : 0, "B/s"),
+                     number(capacity.has_value(), capacity ? capacity->value : 0, "B"),
+                     number(matrix && bandwidth, matrix && bandwidth ? matrix->rate.value / bandwidth->value : 0, ""),
                      machine.title});
   }
   return cells;

@@ -1,6 +1,8 @@
 // A report as tables: CSV with bare SI numbers for programs, Markdown with readable units for documents.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,7 +22,7 @@ std::string render_markdown(const Report& report);
 // Returns the rows of the text's table, with readable units.
 Cells report_cells(const Report& report);
 
-Cells catalog_table(const std::vector<Machine>& machines);
+Cells catalog_table(const std::vector<Machine>& machines, NumberStyle style = NumberStyle::readable);
 // Columns: what, value, unit, origin, source, read_on, note; one row per number of the machine.
 Cells machine_table(const Machine& machine);
 
@@ -29,6 +31,12 @@ template <class T> std::string format_or_dash(const std::optional<T>& value, std
   if (!value) return "-";
   return unit.empty() ? format_significant(static_cast<double>(*value))
                       : format_with_prefix(static_cast<double>(*value), unit);
+}
+
+// Returns the same in that style; an unknown bare number is empty.
+template <class T> std::string format_number(const std::optional<T>& value, std::string_view unit, NumberStyle style) {
+  if (style == NumberStyle::readable) return format_or_dash(value, unit);
+  return value ? fmt::format("{}", *value) : "";
 }
 
 }  // namespace ridge

@@ -70,6 +70,7 @@ class RegionCounter {
   std::optional<__int128> count_box(const Box& box) {
     if (kept_ == variables_) return count_all(box);
     if (is_full(box)) return count_tuples(box, 0, kept_);
+    if (const auto edge = find_range_edge(box)) return count_halves(box, *edge);
     return count_projection(box, {box});
   }
 
@@ -94,6 +95,8 @@ class RegionCounter {
     std::size_t variable = max_variables;
     std::int64_t position = 0;  // First index of the second part
   };
+  std::optional<Split> find_range_edge(const Box& box) const;
+  std::optional<__int128> count_halves(const Box& box, const Split& split);
   std::optional<Split> find_breakpoint(const Box& box, const Signs& signs) const;
   Split choose_split(const Box& box, const Signs& signs, std::size_t end) const;
   std::optional<std::vector<std::int64_t>> make_key(const Box& box, const Signs& signs) const;
@@ -420,6 +423,24 @@ bool RegionCounter::is_full(const Box& box) {
     if (const auto found = diagonal.count_all(box); found && *found == count_tuples(box, 0, kept_)) return true;
   }
   return false;
+}
+
+// Returns where a kept variable enters or leaves the range of the omitted one, a device's shard: inside, the same index
+// is often a value, outside the first or the last one.
+std::optional<RegionCounter::Split> RegionCounter::find_range_edge(const Box& box) const {
+  if (variables_ != kept_ + 1) return std::nullopt;
+  for (std::size_t v = 0; v < kept_; ++v)
+    for (const std::int64_t position : {box[kept_].low, box[kept_].high + 1})
+      if (position > box[v].low && position <= box[v].high) return Split{v, position};
+  return std::nullopt;
+}
+
+std::optional<__int128> RegionCounter::count_halves(const Box& box, const Split& split) {
+  Box first = box, second = box;
+  first[split.variable].high = split.position - 1;
+  second[split.variable].low = split.position;
+  const auto a = count_box(first), b = a ? count_box(second) : std::nullopt;
+  return b ? std::optional(*a + *b) : std::nullopt;
 }
 
 // Sizes, variables and devices of a region.

@@ -160,6 +160,22 @@ TEST(Region, counts_the_device_with_the_most) {
   EXPECT_EQ(count_region(region, {{"S", 7}, {"T", 7}, {"X", 2}, {"Y", 2}}), 12) << "rows 4 to 6, columns 0 to 3";
 }
 
+// Rows that see a key of one of 8 devices: those of its chunks, or all rows from its first chunk on.
+TEST(Region, counts_rows_that_see_a_device_in_few_steps) {
+  const std::int64_t n = std::int64_t{1} << 20;
+  const auto chunk = [](const std::string& v) { return round_down(index_sum({{v, Rational(1, 8)}})); };
+  const IndexSum distance = chunk("S").plus(chunk("T"), -1);
+  const auto count = [&](const Formula& formula, std::int64_t devices, std::int64_t size) {
+    std::int64_t work_left = 20'000;
+    return count_region({.region = Region(formula).project({{.dim = "S"}}), .dims = {"S"}, .mesh = {{"T", "X"}}},
+                        {{"S", size}, {"T", size}, {"X", devices}}, work_left);
+  };
+  EXPECT_EQ(count(Formula::equal_to_zero(distance), 8, n), n / 8);
+  EXPECT_EQ(count(Formula::equal_to_zero(distance) && at_most("T", "S"), 8, n), n / 8);
+  EXPECT_EQ(count(Formula::at_least_zero(distance), 8, n), n);
+  EXPECT_EQ(count(Formula::equal_to_zero(distance), 3, 64), 24 + 8) << "keys 22 to 43: chunks 2 to 5";
+}
+
 TEST(Region, is_not_counted_without_sizes_or_beyond_a_number_of_steps) {
   const CountedRegion region{.region = Region(at_most("T", "S")), .dims = {"S", "T"}};
   EXPECT_EQ(count_region(region, {{"S", 8}}), std::nullopt);
