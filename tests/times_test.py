@@ -24,6 +24,7 @@ attention_times.py library OUT --backward
 cpu_times.py attention ridge OUT
 cpu_times.py geglu ridge OUT
 geglu_times.py library OUT
+loops_times.py ridge OUT
 grouped_times.py matmul_gpu OUT
 psgemm_times.py ridge libraries OUT
 python_times.py OUT

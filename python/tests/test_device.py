@@ -170,7 +170,7 @@ else:
             with self.assertRaisesRegex(ridge.Error, r"^expected bf16 \* bf16, f16 \* f16 or f32 \* f32 -> bf16, f16 or f32, found f64"):
                 ridge.matmul(x.double(), x.double())
             gather = "t[V, D]\ni: int32[N]\ny[N, D] = gather(t, i over V)"
-            with self.assertRaisesRegex(ridge.Error, r"^cannot run 'y\[N, D\] = gather\(t, i over V\)': gather is plain loops on a CPU"):
+            with self.assertRaisesRegex(ridge.Error, r"^cannot run 'y\[N, D\] = gather\(t, i over V\)': gather is supported only on a CPU"):
                 ridge.run(gather, t=x, i=torch.zeros(3, dtype=torch.int32, device="cuda"))
             with self.assertRaisesRegex(Exception, "on one CUDA device|on one device|device"):
                 torch.ops.ridge.matmul(x, x.cpu())

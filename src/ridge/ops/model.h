@@ -114,6 +114,11 @@ struct CpuForecast {
   double vector_flops = 0;                           // Equivalent f32 FLOPs; 0 if memory surely takes longer
   bool uses_bf16_pairs = false;                      // True if the CPU multiplies pairs of bf16
   std::optional<PlanProperties> properties = {};     // Present for products
+  // For kernels of ops/loops: false if their time is not predicted; bytes that move to and from memory, if these exceed
+  // what the statement needs; measured over predicted time.
+  bool has_model = true;
+  double memory_bytes = 0;
+  PredictionSpread spread = {};
 };
 
 }  // namespace ridge::ops

@@ -182,6 +182,18 @@ double sustained_group_s(const PlanContext& x, const FusionGroup& group, const P
   return std::max(math, group_prediction.time_memory_s.value_or(0) * slowdown);
 }
 
+// Raises the prediction to that of a kernel of ops/loops. A conversion takes its time in addition to the product's.
+void add_loops_kernel(GroupPrediction& op, const ops::CpuForecast& kernel, const PlanContext& x, const PlanStep& step) {
+  const MemoryLevel& memory = x.explanation.machine.memory.front();
+  if (!memory.bandwidth) return;
+  const double rate = memory.sustained ? memory.sustained->value : memory.bandwidth->value;
+  const double seconds = std::max(kernel.memory_bytes / rate, compute_seconds(kernel, x.explanation.machine));
+  const bool is_conversion = !step.copy_description.empty();
+  op.predicted_s.expected =
+      is_conversion ? op.predicted_s.expected + seconds : std::max(op.predicted_s.expected, seconds);
+  op.predicted_s.high = std::max(op.predicted_s.high, kernel.spread.high * op.predicted_s.expected);
+}
+
 // Replaces the prediction by the calibrated one if the machine was calibrated.
 void apply_calibration(GroupPrediction& op, const Machine& machine) {
   const auto known = estimate_with_formula(machine, ops::cpu_formula(), op.cpu_formula_inputs);
@@ -199,8 +211,11 @@ double function_flops(const Machine& machine, Function function) {
 ops::CpuForecast forecast_on_cpu(const PlanStep& step, const Machine& machine) {
   return std::visit(
       [&]<class Problem>(const Problem& problem) {
+        const auto flops_of = [&](Function function) { return function_flops(machine, function); };
         if constexpr (std::is_same_v<Problem, ops::ChainProgram>)
-          return cpu_forecast(problem, [&](Function function) { return function_flops(machine, function); });
+          return cpu_forecast(problem, flops_of);
+        else if constexpr (std::is_same_v<Problem, ops::RecurrenceLoops>)
+          return cpu_forecast(problem, usable_cores(), flops_of);
         else
           return cpu_forecast(problem, usable_cores());
       },
@@ -216,7 +231,6 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x, const Explanat
     const double expected = sustained_group_s(x, x.plan.fusion.groups[i], p);
     out.kernels[i].predicted_s = {*p.time_lower_s, expected, std::max(*p.time_upper_s, expected)};
     out.kernels[i].memory_bytes = x.plan.fusion.groups[i].bytes_after;
-    out.kernels[i].has_model = x.plan.fusion.groups[i].kind != FusionGroup::GroupKind::loops;
   }
   std::vector<double> functions_s(out.kernels.size());
   for (const PlanStep& step : x.plan.steps) {
@@ -225,6 +239,11 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x, const Explanat
     const ops::CpuForecast kernel = forecast_on_cpu(step, x.explanation.machine);
     if (kernel.properties) op.properties = kernel.properties;
     add_cpu_kernel(op, kernel, x.plan, step);
+    op.has_model = op.has_model && kernel.has_model;
+    if (kernel.memory_bytes > 0) {  // In other groups, such a step converts a few integers
+      if (x.plan.fusion.groups[step.group].kind == FusionGroup::GroupKind::loops) add_loops_kernel(op, kernel, x, step);
+      continue;
+    }
     op.predicted_s.expected = std::max(op.predicted_s.expected, compute_seconds(kernel, x.explanation.machine));
     op.predicted_s.high = std::max(op.predicted_s.high, op.predicted_s.expected);
     functions_s[step.group] += compute_seconds(kernel, x.explanation.machine);
@@ -233,7 +252,7 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x, const Explanat
     GroupPrediction& op = out.kernels[i];
     op.cpu_formula_inputs =
         cpu_formula_inputs(x.explanation, x.plan, static_cast<int>(i), group_predictions.ops[i], functions_s[i]);
-    apply_calibration(op, x.explanation.machine);
+    if (x.plan.fusion.groups[i].kind != FusionGroup::GroupKind::loops) apply_calibration(op, x.explanation.machine);
   }
   return Done{};
 }

@@ -31,7 +31,8 @@ struct Overhead {
 // Prediction for one fused group, which runs as one kernel or a few.
 struct GroupPrediction {
   Interval predicted_s = {};
-  // False for plain loops, whose time is not predicted: `predicted_s` then holds their bound, which they exceed by far.
+  // False for plain loops over single elements (convolutions), whose time is not predicted: `predicted_s` then holds
+  // their bound, which they exceed by far.
   bool has_model = true;
   TilePlan plan = {};
   // Bytes that the kernels request from the L2 (without reuse: memory), and bytes that miss the L2 or a CPU's caches.

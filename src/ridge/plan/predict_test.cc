@@ -133,6 +133,30 @@ TEST(Predict, ChainsOnACpuTakeTheCostsOfItsMachineFile) {
 }
 
 // GPUs other than Hopper have plans with the vendor's library alone.
+// A convolution is a plain loop without a prediction; the conversion of an operand takes its time before the product.
+TEST(Predict, LoopsOnACpuHaveAnInterval) {
+  const auto predict = [](const std::string& text) {
+    Bindings dims;
+    for (const std::string& dim : parse(text)->dim_names()) dims[dim] = dim == "N" ? 64 : 4096;
+    return plans(text, dims, KernelLibrary::ridge, "cpu")->at(0);
+  };
+  for (const char* text : {"t: bf16[F, D]  i: int32[N]\ny: bf16[N, D] = gather(t, i over F)",
+                           "x: f32[N, D]\ny: f32[N, D] = cumsum(x over D)",
+                           "x: f32[N, D]  a: f32[N, D]\nh: f32[N, D] = scan(tanh(a * h + x) over D)",
+                           "x: f32[N, D]\ni[N, 8] = topk(x over D)", "x: bf16[N, D]\nq[N, D] = quantize(x, mxfp8)"}) {
+    const GroupPrediction op = predict(text);
+    EXPECT_TRUE(op.has_model) << text;
+    EXPECT_LE(op.predicted_s.low, op.predicted_s.expected) << text;
+    EXPECT_LT(op.predicted_s.expected, op.predicted_s.high) << text;
+  }
+  EXPECT_FALSE(predict("x: f32[N, D, F]  w: f32[K, D, 1]\ny: f32[N, K, F] = conv(x, w)").has_model);
+  const GroupPrediction scaled = predict("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w"),
+                        plain = predict("x: bf16[N, D]  w: bf16[F, D]\ny: bf16[N, F] = x * w");
+  EXPECT_TRUE(scaled.has_model);
+  EXPECT_GT(scaled.predicted_s.expected, plain.predicted_s.expected);
+  EXPECT_EQ(scaled.copies, std::vector<std::string>{"w from mxfp4 to bf16"});
+}
+
 TEST(Predict, PlansLibraryKernelsOnOtherGpus) {
   const auto program = parse(product);
   for (const auto& [name, remark] :

@@ -148,7 +148,7 @@ TEST(Run, refuses_routines_on_a_device) {
   const auto program = parse("t: bf16[V, D] i: int32[N]\ny: bf16[N, D] = gather(t, i over V)").value();
   const auto planned = make_plan(program, {{"V", 5}, {"D", 8}, {"N", 3}}, {.target = Target::cuda});
   EXPECT_EQ(planned ? "accepted" : planned.error().to_string(),
-            "cannot run 'y: bf16[N, D] = gather(t, i over V)': gather is supported only as plain loops on a CPU\n"
+            "cannot run 'y: bf16[N, D] = gather(t, i over V)': gather is supported only on a CPU\n"
             "  hint: `ridge explain` counts it on every machine; `ridge run --on cpu` computes it\n");
 }
 

@@ -13,8 +13,6 @@ void copy_rows(const RowCopies& copies) {
 
 namespace {
 
-constexpr std::int64_t min_streamed_row_bytes = 1024;  // The ends of shorter rows are too large a part of them.
-
 struct GatherRun {
   const GatherScatterLoops& l;
   std::span<void* const> data;
@@ -66,10 +64,9 @@ struct GatherRun {
 
 void run_gather(const GatherScatterLoops& l, std::span<void* const> data, int threads) {
   const IndexedAxes axes(l.axes);
-  const std::int64_t points = count_points(axes.outer), row_bytes = axes.inner.extent * dtype_bits(l.result) / 8;
-  const bool streams = row_bytes >= min_streamed_row_bytes && points * row_bytes > pool::cache_sizes().l3;
+  const std::int64_t points = count_points(axes.outer);
   const std::int64_t table_bytes = l.index_extent * std::abs(l.index_stride) * dtype_bits(l.values) / 8;
-  const GatherRun run{l, data, axes, streams, table_bytes > pool::cache_sizes().l2};
+  const GatherRun run{l, data, axes, streams_rows(l, axes), table_bytes > pool::cache_sizes().l2};
   run_in_parts(points, min_elements_per_part / axes.inner.extent, threads, [&](std::int64_t begin, std::int64_t end) {
     axes.is_contiguous_row() ? run.copy_contiguous_rows(begin, end) : run.copy_single_elements(begin, end);
   });

@@ -9,6 +9,7 @@
 #include "ridge/base/dtype_set.h"
 #include "ridge/ops/loops/lines.h"
 #include "ridge/ops/loops/problem.h"
+#include "ridge/pool/isa.h"
 
 namespace ridge::ops {
 
@@ -34,6 +35,14 @@ struct IndexedAxes {
   bool is_row() const { return inner.indices == 0; }
   bool is_contiguous_row() const { return is_row() && inner.values == 1 && inner.result == 1; }
 };
+
+// True if a gather's stores bypass the caches: not for short rows, whose ends are too large a part of them.
+inline bool streams_rows(const GatherScatterLoops& l, const IndexedAxes& axes) {
+  constexpr std::int64_t min_row_bytes = 1024;
+  const std::int64_t row_bytes = axes.inner.extent * dtype_bits(l.result) / 8;
+  return axes.is_contiguous_row() && row_bytes >= min_row_bytes &&
+         count_points(axes.outer) * row_bytes > pool::cache_sizes().l3;
+}
 
 // Calls visit(offsets, index) for the points begin … end - 1 of the axes.
 template <class Visit> void visit_indices(const GatherScatterLoops& l, const std::vector<LoopAxis>& axes,

@@ -1,7 +1,10 @@
-// Predictions for loops: no timings exist, so a plan has only their name and bytes. No CUDA device supports them.
+// Predictions for loops on a CPU: bytes that they move to and from memory, and the time of their instructions. No CUDA
+// device supports them. Convolutions and routed products without a grouped product are still plain loops over single
+// elements; these have no prediction.
 #pragma once
 
 #include <concepts>
+#include <functional>
 
 #include "ridge/ops/loops/problem.h"
 #include "ridge/ops/model.h"
@@ -11,13 +14,25 @@ namespace ridge::ops {
 template <class T, class... Others>
 concept IsOneOf = (std::same_as<T, Others> || ...);
 template <class T>
-concept Loops = IsOneOf<T, ConvLoops, GatherScatterLoops, RunningSumLoops, TopKLoops, RoutedProductLoops,
-                        RecurrenceLoops, QuantizeLoops, DequantizeLoops>;
+concept ElementLoops = IsOneOf<T, ConvLoops, RoutedProductLoops>;
+template <class T>
+concept VectorLoops =
+    IsOneOf<T, GatherScatterLoops, RunningSumLoops, TopKLoops, RecurrenceLoops, QuantizeLoops, DequantizeLoops>;
 
-inline CpuForecast cpu_forecast(const Loops auto&, int) { return {.kernel = "loops"}; }
+// Returns the time of a function per element, in FLOPs at the CPU's vector peak.
+using LoopFunctionFlops = std::function<double(Function)>;
 
-inline Result<Forecast> forecast(const Loops auto&, const DeviceNumbers&) {
-  return input_error("plain loops run only on a CPU", "--on cpu");
+inline CpuForecast cpu_forecast(const ElementLoops auto&, int) { return {.kernel = "loops", .has_model = false}; }
+CpuForecast cpu_forecast(const GatherScatterLoops& l, int threads);
+CpuForecast cpu_forecast(const RunningSumLoops& l, int threads);
+CpuForecast cpu_forecast(const TopKLoops& l, int threads);
+CpuForecast cpu_forecast(const RecurrenceLoops& l, int threads, const LoopFunctionFlops& flops_of);
+CpuForecast cpu_forecast(const QuantizeLoops& l, int threads);
+CpuForecast cpu_forecast(const DequantizeLoops& l, int threads);
+
+template <class T>
+requires ElementLoops<T> || VectorLoops<T> Result<Forecast> forecast(const T&, const DeviceNumbers&) {
+  return input_error("expected a CPU: no kernel on a device computes this statement", "--on cpu");
 }
 
 }  // namespace ridge::ops

@@ -1,0 +1,110 @@
+// Costs are in FLOPs at the vector peak of one core, two for each instruction, as `cpu_flops` of base/function.h: 80
+// take a nanosecond on the core that they were measured on (Zen 4, AVX-512, one thread, data in the L2, 2026-11-29).
+// Stores that do not bypass the caches read their lines first, which counts, too.
+#include "ridge/ops/loops/model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/ops/loops/indexed.h"
+#include "ridge/pool/isa.h"
+
+namespace ridge::ops {
+namespace {
+
+constexpr double row_cost = 400, indexed_element_cost = 80, added_element_cost = 120;
+constexpr double sum_along_cost = 45, sum_across_cost = 15;
+constexpr double key_cost = 30, sorted_key_cost = 1300;
+constexpr double recurrence_step_cost = 12, transposed_operand_cost = 60;
+constexpr double encode_cost = 45, short_block_encode_cost = 200, decode_cost = 25;
+constexpr double cached_stores = 2;  // Bytes that move for each byte that is stored without bypassing the caches.
+
+// Measured over predicted time of the kernels of this folder, on two busy cores: wider than that of fitted kernels.
+constexpr PredictionSpread loops_spread{0.5, 1, 2.5};
+
+double real(std::int64_t x) { return static_cast<double>(x); }
+double bytes_of(DType dtype, double elements) { return elements * bytes_per_element(dtype); }
+
+CpuForecast make_loops_forecast(std::string_view kernel, double memory_bytes, double vector_flops) {
+  return {.kernel = kernel, .vector_flops = vector_flops, .memory_bytes = memory_bytes, .spread = loops_spread};
+}
+
+// Returns the bytes that reads of `elements` elements of a table move: those of the whole table if it stays in a cache.
+double table_traffic(const GatherScatterLoops& l, double elements) {
+  const double table = bytes_of(l.values, real(l.index_extent) * std::abs(real(l.index_stride)));
+  const bool is_cached = table > 0 && table <= real(pool::cache_sizes().l3) / 2;
+  const double read = bytes_of(l.values, elements);
+  return is_cached ? std::min(table, read) : read;
+}
+
+}  // namespace
+
+CpuForecast cpu_forecast(const GatherScatterLoops& l, int threads) {
+  const IndexedAxes axes(l.axes);
+  const double rows = real(count_points(axes.outer)), elements = rows * real(axes.inner.extent);
+  const bool moves_rows = axes.is_contiguous_row() && axes.inner.extent > 1;
+  const double index_bytes = bytes_of(l.indices, axes.is_row() ? rows : elements);
+  if (l.is_scatter) {
+    // Elements are added in sequence: one thread has 1/threads of the peak.
+    const double cost = moves_rows ? rows * row_cost : elements * added_element_cost * std::max(threads, 1);
+    const double sums = l.result == DType::f32 || moves_rows ? 0 : 4 * real(l.result_elements);
+    return make_loops_forecast("scatter",
+                               index_bytes + bytes_of(l.values, elements) +
+                                   cached_stores * (bytes_of(l.result, real(l.result_elements)) + sums),
+                               cost);
+  }
+  const double stores = streams_rows(l, axes) ? 1 : cached_stores;
+  return make_loops_forecast("gather", index_bytes + table_traffic(l, elements) + stores * bytes_of(l.result, elements),
+                             moves_rows ? rows * row_cost : elements * indexed_element_cost);
+}
+
+CpuForecast cpu_forecast(const RunningSumLoops& l, int) {
+  const double elements = real(count_points(l.axes)) * real(l.axis.extent);
+  const bool is_along = l.axis.values == 1 || l.axis.result == 1;
+  return make_loops_forecast("running sum", bytes_of(l.values, elements) + cached_stores * bytes_of(l.result, elements),
+                             elements * (is_along ? sum_along_cost : sum_across_cost));
+}
+
+// The larger the part of a line that is returned, the more of its keys are sorted.
+CpuForecast cpu_forecast(const TopKLoops& l, int) {
+  const double lines = real(count_points(l.axes)), n = real(l.axis.extent), k = real(l.count);
+  const bool sorts_all = 8 * k > n;
+  const double collected = sorts_all ? n : std::min(n, k * (2 + std::log(n / k)));
+  return make_loops_forecast("top-k", bytes_of(l.values, lines * n) + cached_stores * bytes_of(l.result, lines * k),
+                             lines * (n * key_cost + collected * sorted_key_cost + row_cost));
+}
+
+// Steps run on groups of 128 lines; fewer lines take as long.
+CpuForecast cpu_forecast(const RecurrenceLoops& l, int threads, const LoopFunctionFlops& flops_of) {
+  constexpr double group = 128;
+  double lines = 1, cost = recurrence_step_cost;
+  for (std::size_t a = 0; a + 1 < l.extents.size(); ++a) lines *= real(l.extents[a]);
+  for (const RecurrenceNode& node : l.nodes)
+    if (node.kind == RecurrenceNode::Kind::call) cost += flops_of(node.function) * node.repeat;
+  const double steps = real(l.extents.back()), groups = std::ceil(lines / group), least_groups = std::max(threads, 1);
+  double bytes = 0;
+  for (const RecurrenceOperand& operand : l.operands) {
+    double elements = 1;
+    for (std::size_t a = 0; a < l.extents.size(); ++a)
+      if (operand.strides[a] != 0) elements *= real(l.extents[a]);
+    bytes += bytes_of(operand.dtype, elements) * (&operand == &l.operands.back() ? cached_stores : 1);
+    if (operand.strides.back() == 1) cost += transposed_operand_cost;
+  }
+  return make_loops_forecast("recurrence", bytes, std::max(groups, least_groups) * group * steps * cost);
+}
+
+CpuForecast cpu_forecast(const QuantizeLoops& l, int) {
+  const double elements = real(count_points(l.axes)) * real(l.axis.extent);
+  return make_loops_forecast("quantize", bytes_of(l.values, elements) + cached_stores * bytes_of(l.result, elements),
+                             elements * (l.result == DType::nvfp4 ? short_block_encode_cost : encode_cost));
+}
+
+// The product that follows reads the result again.
+CpuForecast cpu_forecast(const DequantizeLoops& l, int) {
+  const double elements = real(l.elements);
+  return make_loops_forecast("dequantize",
+                             bytes_of(l.values, elements) + (cached_stores + 1) * bytes_of(l.result, elements),
+                             elements * decode_cost);
+}
+
+}  // namespace ridge::ops

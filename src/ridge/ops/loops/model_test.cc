@@ -1,0 +1,59 @@
+// Bytes and costs of loops: which of two problems takes longer, and exact bytes.
+#include "ridge/ops/loops/model.h"
+
+#include <gtest/gtest.h>
+
+namespace ridge::ops {
+namespace {
+
+GatherScatterLoops make_rows(bool is_scatter, std::int64_t rows, std::int64_t width) {
+  const std::int64_t table_rows = std::int64_t{1} << 40;  // Exceeds every cache
+  return {.is_scatter = is_scatter,
+          .values = DType::bf16,
+          .result = DType::bf16,
+          .axes = {{rows, is_scatter ? width : 0, 1, is_scatter ? 0 : width}, {width, 1, 0, 1}},
+          .index_extent = is_scatter ? 100 : table_rows,
+          .index_stride = width,
+          .result_elements = (is_scatter ? 100 : rows) * width};
+}
+
+// A row of 10 bf16 is read once; its line is read and written when it is stored.
+TEST(LoopsModel, counts_the_bytes_of_rows_and_indices) {
+  EXPECT_EQ(cpu_forecast(make_rows(false, 7, 10), 1).memory_bytes, 7 * 4 + 7 * 20 + 2 * 7 * 20);
+  EXPECT_EQ(cpu_forecast(make_rows(true, 7, 10), 1).memory_bytes, 7 * 4 + 7 * 20 + 2 * 100 * 20);
+  const RunningSumLoops sums{DType::f32, DType::bf16, {{3, 5, 0, 5}}, {5, 1, 0, 1}};
+  EXPECT_EQ(cpu_forecast(sums, 1).memory_bytes, 15 * 4 + 2 * 15 * 2);
+  EXPECT_EQ(cpu_forecast(DequantizeLoops{DType::mxfp4, DType::bf16, 32}, 1).memory_bytes, 17 + 3 * 64);
+}
+
+// A table that stays in the caches is read from memory once.
+TEST(LoopsModel, counts_a_small_table_once) {
+  GatherScatterLoops l = make_rows(false, 1000, 10);
+  l.index_extent = 4;
+  EXPECT_EQ(cpu_forecast(l, 1).memory_bytes, 1000 * 4 + 4 * 20 + 2 * 1000 * 20);
+}
+
+TEST(LoopsModel, sorting_costs_more_than_selecting) {
+  const TopKLoops few{.axes = {}, .axis = {1000, 1, 0, 0}, .count = 2},
+      all{.axes = {}, .axis = {1000, 1, 0, 0}, .count = 1000};
+  EXPECT_GT(cpu_forecast(all, 1).vector_flops, 10 * cpu_forecast(few, 1).vector_flops);
+}
+
+TEST(LoopsModel, a_recurrence_costs_its_functions) {
+  const RecurrenceOperand line{DType::f32, {1, 256}};
+  const RecurrenceLoops l{{256, 9},
+                          {line, line},
+                          {{.kind = RecurrenceNode::Kind::previous},
+                           {.kind = RecurrenceNode::Kind::call, .function = Function::exp, .arguments = {0}}}};
+  const auto cost = [&](double flops) { return cpu_forecast(l, 1, [=](Function) { return flops; }).vector_flops; };
+  EXPECT_EQ(cost(100) - cost(0), 256 * 9 * 100);
+}
+
+TEST(LoopsModel, single_element_loops_have_none) {
+  EXPECT_FALSE(cpu_forecast(ConvLoops{}, 1).has_model);
+  EXPECT_FALSE(cpu_forecast(RoutedProductLoops{}, 1).has_model);
+  EXPECT_TRUE(cpu_forecast(TopKLoops{.axes = {}, .axis = {}}, 1).has_model);
+}
+
+}  // namespace
+}  // namespace ridge::ops
