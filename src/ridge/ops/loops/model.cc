@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/ops/loops/direct_convolution.h"
 #include "ridge/ops/loops/indexed.h"
 #include "ridge/pool/isa.h"
 
@@ -16,6 +17,7 @@ constexpr double row_cost = 400, indexed_element_cost = 80, added_element_cost =
 constexpr double sum_along_cost = 45, sum_across_cost = 15;
 constexpr double key_cost = 30, sorted_key_cost = 1300;
 constexpr double recurrence_step_cost = 12, transposed_operand_cost = 60;
+constexpr double multiply_add_cost = 2.6, padded_element_cost = 18, channel_cost = 12000;  // of direct convolutions
 constexpr double encode_cost = 45, short_block_encode_cost = 200, decode_cost = 25;
 constexpr double cached_stores = 2;  // Bytes that move for each byte that is stored without bypassing the caches.
 
@@ -38,6 +40,25 @@ double table_traffic(const GatherScatterLoops& l, double elements) {
 }
 
 }  // namespace
+
+// Every kernel element is added to whole vectors of sums.
+CpuForecast cpu_forecast(const ConvLoops& l, int) {
+  const PaddedChannel channel(l);
+  double kernel = 1, inputs = 1, outputs = 1;
+  for (const ConvWindow& window : channel.windows) {
+    kernel *= real(window.kernel);
+    inputs *= real(window.in);
+    outputs *= real(window.out);
+  }
+  const double images = real(l.batch), pairs = real(l.out_channels) * real(l.channels) / real(l.groups);
+  const double padded = real(channel.rows[0]) * real(channel.rows[1]) * real(channel.rows[2]);
+  const double per_channel = channel_cost + padded_element_cost * (padded + real(channel.plane_floats()));
+  return make_loops_forecast(
+      "direct convolution",
+      bytes_of(l.x, images * real(l.channels) * inputs) + bytes_of(l.w, pairs * kernel) +
+          cached_stores * bytes_of(l.y, images * real(l.out_channels) * outputs),
+      images * (pairs * real(channel.plane_floats()) * kernel * multiply_add_cost + real(l.channels) * per_channel));
+}
 
 CpuForecast cpu_forecast(const GatherScatterLoops& l, int threads) {
   const IndexedAxes axes(l.axes);
