@@ -157,7 +157,7 @@ Reason convolution_blocker(const Program& program, const std::vector<Shape>& sha
 // Returns the dimensions of a convolution's result by role in that product.
 ProductDims convolution_dims(const Shape& result);
 // Returns the buffer of a tensor in memory order; a step converts the tensor if it has another dtype.
-int convert_whole_tensor(Lowering& to, int group, int tensor, DType dtype);
+int convert_tensor(Lowering& to, int group, int tensor, DType dtype);
 // Lowers a group with a convolution to a product. Returns false if the group has none.
 bool lower_convolution(Lowering& to, int group);
 

@@ -78,7 +78,7 @@ ProductDims convolution_dims(const Shape& result) {
   return out;
 }
 
-int convert_whole_tensor(Lowering& to, int group, int tensor, DType dtype) {
+int convert_tensor(Lowering& to, int group, int tensor, DType dtype) {
   const View& view = to.view_of(tensor);
   if (view.dtype == dtype) return view.buffer;
   const std::int64_t count = count_elements(view.shape);
@@ -107,7 +107,7 @@ bool lower_convolution(Lowering& to, int group) {
   const Shape& y = to.shape_of(conv->result);
   ops::MatmulProblem product =
       make_convolution_product(to.shape_of(in[0]), to.shape_of(in[1]), y, *conv->routine, dtype);
-  const int b = convert_whole_tensor(to, group, in[0], dtype), a = convert_whole_tensor(to, group, in[1], dtype);
+  const int b = convert_tensor(to, group, in[0], dtype), a = convert_tensor(to, group, in[1], dtype);
   const bool fused = g.statements.size() > 1;
   product.d = {fused ? DType::f32 : to.dtype_of(conv->result), product.size.n, 1, product.size.m * product.size.n};
   if (!fused) {

@@ -39,8 +39,7 @@ void lower_direct_convolution(Lowering& to, int group, const Expression& e) {
                      .dilation = r.dilation};
   for (std::size_t i = conv_leading_axes; i < x.size(); ++i)
     out.windows.push_back({x[i].extent, y[i].extent, w[i].extent});
-  const int input = convert_whole_tensor(to, group, in[0], out.x),
-            weights = convert_whole_tensor(to, group, in[1], out.w);
+  const int input = convert_tensor(to, group, in[0], out.x), weights = convert_tensor(to, group, in[1], out.w);
   to.plan.steps.push_back({.group = group,
                            .kernel = std::move(out),
                            .buffers = {input, weights, to.view_of(e.result).buffer},

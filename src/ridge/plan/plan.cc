@@ -143,7 +143,7 @@ void convert_integer_inputs(Lowering& to, int index) {
     for (const int t : statement_operands(to.statement_at(s))) {
       View& view = to.tensors[t];
       if (view.dtype != DType::int32 || !is_integer_input(to.program, t)) continue;
-      const int converted = convert_whole_tensor(to, index, t, DType::f32);
+      const int converted = convert_tensor(to, index, t, DType::f32);
       view.buffer = converted;
       view.dtype = DType::f32;
     }

@@ -11,7 +11,7 @@
 
 namespace ridge::ops {
 
-// Returns the axes in order, without those of extent 1; neighbours are merged where strides allow it.
+// Returns the axes in order, without those of extent 1; adjacent ones are merged where strides allow it.
 inline std::vector<LoopAxis> merge_loop_axes(const std::vector<LoopAxis>& axes) {
   std::vector<LoopAxis> out;
   for (const LoopAxis& axis : axes) {

@@ -17,7 +17,8 @@ constexpr double row_cost = 400, indexed_element_cost = 80, added_element_cost =
 constexpr double sum_along_cost = 45, sum_across_cost = 15;
 constexpr double key_cost = 30, sorted_key_cost = 1300;
 constexpr double recurrence_step_cost = 12, transposed_operand_cost = 60;
-constexpr double multiply_add_cost = 2.6, padded_element_cost = 18, channel_cost = 12000;  // of direct convolutions
+constexpr double multiply_add_cost = 2.6, padded_element_cost = 18,
+                 channel_cost = 12000;  // costs of direct convolutions
 constexpr double encode_cost = 45, short_block_encode_cost = 200, decode_cost = 25;
 constexpr double cached_stores = 2;  // Bytes that move for each byte that is stored without bypassing the caches.
 

@@ -99,7 +99,7 @@ struct RunningSumRun {
     });
   }
 
-  // Runs neighbouring lines together; `wide` is the axis of neighbours, which `axes` then lacks.
+  // Runs adjacent lines together; `wide` is their axis, which `axes` then lacks.
   void run_across(const LoopAxis& wide, int threads) const {
     constexpr std::int64_t narrowest = 32;
     const std::int64_t points = count_points(axes), per_thread = wide.extent * points / std::max(threads, 1);
@@ -137,17 +137,17 @@ void run_single_elements(const RunningSumLoops& l, std::span<void* const> data, 
 }  // namespace
 
 void run_loops(const RunningSumLoops& l, std::span<void* const> data, int threads) {
-  constexpr std::int64_t min_neighbours = 8;
+  constexpr std::int64_t min_adjacent_lines = 8;
   if (!StoredFloats::contains(l.values)) return run_single_elements(l, data, threads);
   RunningSumRun run{l, data, merge_loop_axes(l.axes)};
-  const auto is_neighbours = [&](const LoopAxis& axis) {
-    return axis.values == 1 && axis.result == 1 && axis.extent >= min_neighbours;
+  const auto are_adjacent = [&](const LoopAxis& axis) {
+    return axis.values == 1 && axis.result == 1 && axis.extent >= min_adjacent_lines;
   };
-  const auto wide = std::find_if(run.axes.begin(), run.axes.end(), is_neighbours);
+  const auto wide = std::find_if(run.axes.begin(), run.axes.end(), are_adjacent);
   if (wide == run.axes.end()) return run.run_along(threads);
-  const LoopAxis neighbours = *wide;
+  const LoopAxis adjacent_lines = *wide;
   run.axes.erase(wide);
-  run.run_across(neighbours, threads);
+  run.run_across(adjacent_lines, threads);
 }
 
 }  // namespace ridge::ops

@@ -44,7 +44,7 @@ ScanTensor make_index_tensor(const RecurrenceLoops& l, std::size_t axis) {
   return make_scan_tensor({DType::f32, strides}, nullptr);
 }
 
-// Orders the lines' axes by the result's strides, drops those of extent 1, and merges neighbours.
+// Orders the lines' axes by the result's strides, drops those of extent 1, and merges adjacent ones.
 void merge_line_axes(ScanProblem& p) {
   std::vector<std::size_t> order;
   for (std::size_t a = 0; a < p.line_extents.size(); ++a)
@@ -271,13 +271,13 @@ class LineBlocks {
 void run_loops(const RecurrenceLoops& l, std::span<void* const> data, int threads) {
   const ScanProblem problem = make_scan_problem(l, data);
   const std::int64_t group = chain_group_elements(), line = 16;
-  const std::int64_t grain = problem.lines >= group * threads ? group : line;
+  const std::int64_t multiple = problem.lines >= group * threads ? group : line;
   const std::int64_t elements = problem.lines * problem.steps,
                      useful = std::max<std::int64_t>(elements / min_elements_per_part, 1);
   const int parts =
-      static_cast<int>(std::min({std::int64_t{std::max(threads, 1)}, useful, ceil_div(problem.lines, grain)}));
+      static_cast<int>(std::min({std::int64_t{std::max(threads, 1)}, useful, ceil_div(problem.lines, multiple)}));
   pool::run_parallel(parts, [&](int part) {
-    const pool::WorkSlice mine = pool::split_evenly(problem.lines, parts, part, grain);
+    const pool::WorkSlice mine = pool::split_evenly(problem.lines, parts, part, multiple);
     LineBlocks(problem).run(mine.begin, mine.end);
   });
 }

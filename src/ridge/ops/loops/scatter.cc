@@ -48,7 +48,7 @@ struct RowScatter {
     for (std::int64_t row = 0; row < rows; ++row) out.ends[row + 1] += out.ends[row];
     out.sources.resize(out.ends[rows]);
     visit_listed([&](std::int64_t from, std::int64_t row) { out.sources[out.ends[row]++] = from + at.values; });
-    out.ends.pop_back();  // ends[row] was its first source and is now behind its last one
+    out.ends.pop_back();  // ends[row] was its first source and is now one past its last one
   }
 
   void run_part(const ScatterPart& part, bool streams) const {
