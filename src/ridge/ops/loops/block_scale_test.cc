@@ -110,6 +110,28 @@ TEST_P(BlockScales, quantize_as_single_blocks_do) {
   }
 }
 
+// Values are ties between two codes times the scale, rounded to f32: in f32, half of the quotients would be ties.
+TEST_P(BlockScales, quotients_next_to_ties_have_the_nearer_code) {
+  constexpr std::int64_t block = 128, blocks = 500;
+  RandomLayouts random(1);
+  const GuardedBuffer x(blocks * block * 4), y(stored_bytes(DType::e4m3_128, blocks * block)), expected(y.size());
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const auto largest = static_cast<float>((1 << 23) + random.below(1 << 23));
+    const double scale = static_cast<double>(static_cast<float>(static_cast<double>(largest) / 448));
+    for (std::int64_t k = 0; k < block; ++k) {
+      const double tie =
+          std::ldexp(static_cast<double>(17 + 2 * random.below(8)), static_cast<int>(random.below(10)) - 7);
+      x.as<float>()[b * block + k] = static_cast<float>(random.flip() ? tie * scale : -tie * scale);
+    }
+    x.as<float>()[b * block] = largest;
+    std::vector<double> values(x.as<float>() + b * block, x.as<float>() + (b + 1) * block);
+    store_scaled_block(DType::e4m3_128, expected.data(), b, values.data());
+  }
+  void* const data[] = {x.data(), y.data()};
+  run_loops(QuantizeLoops{DType::f32, DType::e4m3_128, {{blocks, block, 0, block}}, {block, 1, 0, 1}}, data, 1);
+  EXPECT_EQ(std::memcmp(y.data(), expected.data(), y.size()), 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa, BlockScales, ::testing::Values(pool::Isa::plain, pool::Isa::avx2, pool::Isa::avx512),
                          [](const auto& test) { return std::string(pool::isa_name(test.param)); });
 

@@ -91,6 +91,17 @@ TEST_P(TopK, finds_the_last_elements_of_an_ascending_line) {
   for (std::int32_t i = 0; i < count; ++i) ASSERT_EQ(y[i], n - 1 - i);
 }
 
+// The first elements make 1 the threshold; the largest are the next float.
+TEST_P(TopK, separates_neighbouring_floats) {
+  constexpr std::int64_t n = 2000, count = 40;
+  std::vector<float> x(n, 1.0f);
+  for (std::int64_t i = 1500; i < n; i += 10) x[i] = std::nextafter(1.0f, 2.0f);
+  std::vector<std::int32_t> y(count);
+  void* const data[] = {x.data(), y.data()};
+  run_loops(TopKLoops{.axes = {}, .axis = {n, 1, 0, 0}, .count = count, .result_stride = 1}, data, 1);
+  for (std::int32_t i = 0; i < count; ++i) ASSERT_EQ(y[i], 1500 + 10 * i);
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa, TopK, ::testing::Values(pool::Isa::plain, pool::Isa::avx2, pool::Isa::avx512),
                          [](const auto& test) { return std::string(pool::isa_name(test.param)); });
 
