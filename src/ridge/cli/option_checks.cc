@@ -48,6 +48,7 @@ std::optional<double> prefix_factor(std::string_view prefix) {
   if (prefix.empty()) return 1;
   const auto power = static_cast<double>(large.find(prefix.front()) + 1);
   const bool is_large = large.find(prefix.front()) != std::string_view::npos;
+  if (prefix == "Ki") return 1024;  // The standard's spelling; with 1000 it is k.
   if (prefix.size() == 2 && prefix[1] == 'i' && is_large) return std::pow(1024.0, power);
   if (prefix.size() != 1) return std::nullopt;
   if (is_large) return std::pow(1000.0, power);

@@ -152,6 +152,8 @@ struct ProductEpilogue {
 // Returns the epilogue of a group as a chain over batch, m and n.
 LoweredChain lower_epilogue(Lowering& to, const FusionGroup& group, const ProductEpilogue& of);
 
+// Returns a convolution of these shapes without dtypes, as direct sums.
+ops::ConvLoops make_direct_convolution(const Shape& x, const Shape& w, const Shape& y, const Routine& routine);
 // Returns why a convolution does not run as a product of its weights and its windows.
 Reason convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv);
 // Returns the dimensions of a convolution's result by role in that product.

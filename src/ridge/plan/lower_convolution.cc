@@ -57,12 +57,31 @@ ops::MatmulProblem make_convolution_product(const Shape& x, const Shape& w, cons
 
 }  // namespace
 
+ops::ConvLoops make_direct_convolution(const Shape& x, const Shape& w, const Shape& y, const Routine& r) {
+  ops::ConvLoops out;
+  out.batch = x[0].extent;
+  out.channels = x[1].extent;
+  out.out_channels = w[0].extent;
+  out.groups = count_groups(x, w);
+  out.stride = r.stride;
+  out.padding = r.padding;
+  out.dilation = r.dilation;
+  for (std::size_t i = conv_leading_axes; i < x.size(); ++i)
+    out.windows.push_back({x[i].extent, y[i].extent, w[i].extent});
+  return out;
+}
+
 Reason convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv) {
   const std::vector<int> in = expression_operands(conv);
   const Shape &x = shapes[in[0]], &w = shapes[in[1]];
   constexpr std::int64_t min_rows = 4;  // with fewer output channels per group, packing takes longer than multiplying
+  constexpr double max_scratch_ratio = 16, min_scratch = 1 << 16;
   const std::int64_t groups = count_groups(x, w);
-  if (groups > 1 && w[0].extent / groups < min_rows)
+  const double group_elements = static_cast<double>(count_elements(x) + count_elements(shapes[conv.result])) /
+                                static_cast<double>(groups * std::max<std::int64_t>(x[0].extent, 1));
+  const double scratch =
+      ops::direct_convolution_scratch(make_direct_convolution(x, w, shapes[conv.result], *conv.routine));
+  if (groups > 1 && w[0].extent / groups < min_rows && scratch <= max_scratch_ratio * group_elements + min_scratch)
     return fmt::format("{} has {} output channels per group, too few for a product", program.tensors[conv.result].name,
                        w[0].extent / groups);
   return {};

@@ -23,22 +23,12 @@ ops::LoopAxis loop_axis(const SizedAxis& axis, const View& values, const View& i
 // Lowers a convolution in groups of few output channels. Its kernel loads f32, bf16 and f16.
 void lower_direct_convolution(Lowering& to, int group, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
-  const Shape &x = to.shape_of(in[0]), &w = to.shape_of(in[1]), &y = to.shape_of(e.result);
-  const Routine& r = *e.routine;
   const auto loaded = [&](int t) { return StoredFloats::contains(to.dtype_of(t)) ? to.dtype_of(t) : DType::f32; };
-  ops::ConvLoops out{.x = loaded(in[0]),
-                     .w = loaded(in[1]),
-                     .y = to.dtype_of(e.result),
-                     .batch = x[0].extent,
-                     .channels = x[1].extent,
-                     .out_channels = w[0].extent,
-                     .groups = x[1].extent / w[1].extent,
-                     .windows = {},
-                     .stride = r.stride,
-                     .padding = r.padding,
-                     .dilation = r.dilation};
-  for (std::size_t i = conv_leading_axes; i < x.size(); ++i)
-    out.windows.push_back({x[i].extent, y[i].extent, w[i].extent});
+  ops::ConvLoops out =
+      make_direct_convolution(to.shape_of(in[0]), to.shape_of(in[1]), to.shape_of(e.result), *e.routine);
+  out.x = loaded(in[0]);
+  out.w = loaded(in[1]);
+  out.y = to.dtype_of(e.result);
   const int input = convert_tensor(to, group, in[0], out.x), weights = convert_tensor(to, group, in[1], out.w);
   to.plan.steps.push_back({.group = group,
                            .kernel = std::move(out),

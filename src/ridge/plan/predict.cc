@@ -245,8 +245,8 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x, const Explanat
       continue;
     }
     op.predicted_s.expected = std::max(op.predicted_s.expected, compute_seconds(kernel, x.explanation.machine));
-    op.predicted_s.high = std::max(op.predicted_s.high, op.predicted_s.expected);
-    functions_s[step.group] += compute_seconds(kernel, x.explanation.machine);
+    op.predicted_s.high = std::max(op.predicted_s.high, kernel.spread.high * op.predicted_s.expected);
+    if (!kernel.properties) functions_s[step.group] += compute_seconds(kernel, x.explanation.machine);
   }
   for (std::size_t i = 0; i < out.kernels.size(); ++i) {
     GroupPrediction& op = out.kernels[i];

@@ -81,8 +81,8 @@ class ElementEvaluator {
         from[d] = y[d] * r.stride + weight[d] * r.dilation - r.padding;
         is_inside = is_inside && from[d] >= 0 && from[d] < size(tensor_axes(in_[0])[d]);
       }
-      if (!is_inside) continue;
-      const double product = read_at(in_[0], from) * read_at(in_[1], weight);
+      // The padding is 0, which an infinite weight turns into NaN.
+      const double product = (is_inside ? read_at(in_[0], from) : 0) * read_at(in_[1], weight);
       out.value += product;
       out.scale += std::fabs(product);
     }
@@ -130,25 +130,17 @@ class ElementEvaluator {
       if (std::none_of(from.begin(), from.end(), [&](const Axis& a) { return axis_key(a) == dim; })) target_rank = at;
     }
     NamedIndex from = position;
-    const auto value = [&](std::int64_t i) {
-      from[axis_key(over)] = i;
-      const double x = read_at(in_[0], from);
-      return std::isnan(x) ? -HUGE_VAL : x;
-    };
-    const auto is_nan = [&](std::int64_t i) {
-      from[axis_key(over)] = i;
-      return std::isnan(read_at(in_[0], from));
-    };
+    std::vector<double> line;
+    std::vector<std::int64_t> order;
     for (std::int64_t i = 0; i < size(over); ++i) {
-      std::int64_t before = 0;
-      for (std::int64_t j = 0; j < size(over); ++j) {
-        const bool larger = is_nan(i) != is_nan(j) ? is_nan(i) : value(j) > value(i);
-        const bool equal = is_nan(i) == is_nan(j) && value(j) == value(i);
-        before += larger || (equal && j < i);
-      }
-      if (before == target_rank) return {static_cast<double>(i), 0, 0};
+      from[axis_key(over)] = i;
+      line.push_back(read_at(in_[0], from));
+      order.push_back(i);
     }
-    return {-1, 0, 0};
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+      return std::isnan(line[i]) != std::isnan(line[j]) ? std::isnan(line[j]) : line[i] > line[j];
+    });
+    return {static_cast<double>(target_rank < size(over) ? order[target_rank] : -1), 0, 0};
   }
 
   // True if the expert already has `capacity` rows before this one.
@@ -312,7 +304,7 @@ double estimate_routine_cost(const Reference& reference, const Expression& routi
     case RoutineKind::topk: {
       const Axis& over = routine.routine->over.front();
       const auto n = static_cast<double>(over.is_named() ? reference.dims.at(over.dim) : over.literal);
-      return lookup_cost * n * n;
+      return lookup_cost * n;
     }
     case RoutineKind::quantize: return lookup_cost * dtype_info(routine.routine->format).block;
     case RoutineKind::routed:

@@ -5,6 +5,7 @@
 #include "ridge/ops/fused/cuda.h"
 #include "ridge/ops/gated/model.h"
 #include "ridge/ops/product/describe.h"
+#include "ridge/ops/product/model.h"
 #include "ridge/ops/product/time/plan_properties.h"
 #include "ridge/ops/product/trace.h"
 
@@ -65,6 +66,7 @@ CpuForecast cpu_forecast(const FusedMatmul& fused, int threads) {
   CpuForecast out{.kernel = fused.second ? "2 matmuls + chain" : "matmul + chain",
                   .requested_bytes = count_cpu_traffic(fused, threads).global_bytes()};
   if (!fused.second) out.properties = cpu_plan_properties(fused.product, threads);
+  if (fused.product.windows) add_windows(out, fused.product);
   return out;
 }
 

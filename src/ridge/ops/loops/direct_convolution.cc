@@ -23,11 +23,14 @@ PaddedChannel::PaddedChannel(const ConvLoops& conv) {
     elements.push_back(i * conv.dilation % conv.stride * phase + i * conv.dilation / conv.stride);
 }
 
-std::int64_t direct_convolution_scratch_floats(const ConvLoops& conv, const PaddedChannel& g) {
-  const std::int64_t outputs = conv.out_channels / conv.groups, inputs = conv.channels / conv.groups;
-  std::int64_t kernel = 1;
-  for (const ConvWindow& window : g.windows) kernel *= window.kernel;
-  return g.channel_floats(conv.stride) + outputs * g.plane_floats() + outputs * inputs * kernel;
+double direct_convolution_scratch(const ConvLoops& conv) {
+  const PaddedChannel g(conv);
+  const auto real = [](std::int64_t x) { return static_cast<double>(x); };
+  double kernel = 1;
+  for (const ConvWindow& window : g.windows) kernel *= real(window.kernel);
+  const double inputs = real(conv.channels / conv.groups), outputs = real(conv.out_channels / conv.groups);
+  return real(g.rows[0]) * real(g.rows[1]) * real(g.phase) * real(conv.stride) +
+         outputs * real(g.windows[0].out) * real(g.windows[1].out) * real(g.sums) + outputs * inputs * kernel;
 }
 
 void run_loops(const ConvLoops& conv, std::span<void* const> data, int threads) {
@@ -40,8 +43,7 @@ void run_loops(const ConvLoops& conv, std::span<void* const> data, int threads) 
     kernel *= window.kernel;
   }
   if (out_size == 0) return;
-  const auto scratch_bytes =
-      static_cast<std::size_t>(direct_convolution_scratch_floats(conv, geometry)) * sizeof(float);
+  const auto scratch_bytes = static_cast<std::size_t>(direct_convolution_scratch(conv)) * sizeof(float);
   const auto at = [](void* base, DType dtype, std::int64_t elements) {
     return static_cast<char*>(base) + elements * (dtype_bits(dtype) / 8);
   };

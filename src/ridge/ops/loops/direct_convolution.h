@@ -31,7 +31,6 @@ struct DirectConvolutionRun {
   void* y;
   float* scratch;
 };
-std::int64_t direct_convolution_scratch_floats(const ConvLoops& conv, const PaddedChannel& geometry);
 
 // Variants of direct_convolution_body.cc, which is compiled once per instruction set.
 namespace plain {

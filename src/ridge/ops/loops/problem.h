@@ -24,6 +24,10 @@ struct ConvLoops {
   bool operator==(const ConvLoops&) const = default;
 };
 
+// Returns the f32 elements that a thread needs to run a convolution directly (direct_convolution.h). Large paddings and
+// strides need far more than the tensors have.
+double direct_convolution_scratch(const ConvLoops& conv);
+
 // Extent of one loop and its strides in three tensors, in elements.
 struct LoopAxis {
   std::int64_t extent = 1, values = 0, indices = 0, result = 0;

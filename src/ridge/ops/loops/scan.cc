@@ -255,9 +255,6 @@ class LineBlocks {
     pool::select_for_isa(plain::transpose_lines, avx2::transpose_lines, avx512::transpose_lines)(run);
   }
 
-  struct Place {
-    bool in_place = false;
-  };
   const ScanProblem& p_;
   std::int64_t group_, width_ = 0, row_stride_ = 0;
   std::vector<float> memory_;

@@ -9,6 +9,8 @@ namespace ridge::ops {
 
 Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const MatmulProblem& problem, int threads);
+// Adds the time of packing a convolution's windows to the forecast of their product.
+void add_windows(CpuForecast& forecast, const MatmulProblem& problem);
 
 // Returns the timeline of one block of a Hopper kernel in bf16: the trace target records the kernel definition, and the
 // fitted throughput sets the times. Example: a 128 x 256 x 64 block with 4 stages loads 48 KiB per stage in 650 cycles

@@ -134,7 +134,7 @@ MatmulTraffic swap_operands(MatmulTraffic t) {
 // Returns the schedule of the cpu target for one product, or for two products with the same left operand.
 tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second,
                                                int threads, const pool::Cpu& cpu) {
-  static const tile::ComputedOperand windows;  // only that there is one matters
+  static const tile::ComputedOperand windows;  // the schedule depends only on whether B is computed
   const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.size.m, p.size.k);
   tile::Matrix b = to_tile_matrix(transpose_layout(p.b), nullptr, p.size.n, p.size.k);
   if (p.windows) b.computed = &windows;

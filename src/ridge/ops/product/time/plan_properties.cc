@@ -28,10 +28,13 @@ double min_product_bytes(const MatmulProblem& p) {
     const double matrices = x.batch_stride == 0 ? 1 : as_double(p.batch);
     return matrices * as_double(r) * as_double(c) * dtype_bits(x.dtype) / 8;
   };
-  // Windows are read from the input, which is smaller.
+  // The elements of windows are read from the input of the convolution, and its groups share their weights.
+  const double a =
+      p.windows ? as_double(p.windows->groups) * as_double(p.size.m) * as_double(p.size.k) * dtype_bits(p.a.dtype) / 8
+                : of(p.a, p.size.m, p.size.k);
   const double b = p.windows ? as_double(p.batch) * as_double(p.b.batch_stride) * dtype_bits(p.b.dtype) / 8
                              : of(p.b, p.size.k, p.size.n);
-  return of(p.a, p.size.m, p.size.k) + b + of(p.d, p.size.m, p.size.n);
+  return a + b + of(p.d, p.size.m, p.size.n);
 }
 
 MatmulProblem pad_to_eight(const MatmulProblem& p) {
