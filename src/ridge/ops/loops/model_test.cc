@@ -39,6 +39,15 @@ TEST(LoopsModel, sorting_costs_more_than_selecting) {
   EXPECT_GT(cpu_forecast(all, 1).vector_flops, 10 * cpu_forecast(few, 1).vector_flops);
 }
 
+TEST(LoopsModel, a_direct_convolution_adds_whole_vectors) {
+  ConvLoops conv{.batch = 1, .channels = 2, .out_channels = 2, .groups = 2, .windows = {{9, 7, 3}, {9, 7, 3}}};
+  const double narrow = cpu_forecast(conv, 1).vector_flops;
+  conv.windows[1] = {18, 16, 3};  // a row of 7 outputs takes as long as one of 16
+  const double wide = cpu_forecast(conv, 1).vector_flops, sums = 2 * 7 * 16 * 9;
+  EXPECT_GT(narrow, 2 * sums);
+  EXPECT_LT(wide, 1.1 * narrow);
+}
+
 TEST(LoopsModel, a_recurrence_costs_its_functions) {
   const RecurrenceOperand line{DType::f32, {1, 256}};
   const RecurrenceLoops l{{256, 9},
@@ -50,7 +59,6 @@ TEST(LoopsModel, a_recurrence_costs_its_functions) {
 }
 
 TEST(LoopsModel, single_element_loops_have_none) {
-  EXPECT_FALSE(cpu_forecast(ConvLoops{}, 1).has_model);
   EXPECT_FALSE(cpu_forecast(RoutedProductLoops{}, 1).has_model);
   EXPECT_TRUE(cpu_forecast(TopKLoops{.axes = {}, .axis = {}}, 1).has_model);
 }
