@@ -34,7 +34,7 @@ struct SolvedInterval {  // one interval of sizes of the open axes
 
 struct MeshSizing {
   std::string program_text, machine, network;
-  std::string outer_links = {};  // "; beyond 256 chips: dcn, 3.125 GB/s per chip"
+  std::string outer_links = {};                // "; beyond 256 chips: dcn, 3.125 GB/s per chip"
   std::vector<std::string> symbols = {};       // order of symbols in formulas
   std::string open_axes = {};                  // mesh axes without a size, "XYZ"; used as one symbol
   std::vector<SolvedInterval> intervals = {};  // cover all sizes, ascending

@@ -254,8 +254,8 @@ Status require_supported_routines(const Program& program, std::string_view verb)
                          "write both dimensions separately: q[B, G, R, E] rather than q[B, H, E]");
     const Routine* const routine = routine_of(statement);
     if (routine && !(routine->kind == RoutineKind::routed && verb == "run"))
-      return input_error(fmt::format("cannot {} '{}': {} is supported only on a CPU", verb,
-                                     statement.text, routine_name(routine->kind)),
+      return input_error(fmt::format("cannot {} '{}': {} is supported only on a CPU", verb, statement.text,
+                                     routine_name(routine->kind)),
                          "`ridge explain` counts it on every machine; `ridge run --on cpu` computes it");
   }
   return Done{};
