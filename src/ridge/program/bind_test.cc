@@ -35,5 +35,13 @@ TEST(Bind, MeshAxesNeedNotDivideDimensions) {
   EXPECT_EQ(bind_program(program, {{"X", 3}, {"D", 7}, {"B", 5}}), "bound");
 }
 
+TEST(Bind, IndicesOfTopkMustFitTheirDtype) {
+  const Program program = *parse("p: f32[N, E]\ni: int8[N, K] = topk(p over E)");
+  EXPECT_EQ(bind_program(program, {{"E", 128}, {"K", 3}}), "bound");
+  EXPECT_EQ(bind_program(program, {{"E", 129}, {"K", 3}}),
+            "program:2:1: int8 holds indices below 128, and E has 129\n  i: int8[N, K] = topk(p over E)\n  ^\n"
+            "  hint: declare the result as int32\n");
+}
+
 }  // namespace
 }  // namespace ridge

@@ -171,6 +171,12 @@ static Status check_routing(const program::SourceText& source, const Program& pr
                     program::format_axis(e.routine->over.front())),
         chooses ? "choose fewer"
                 : "choose fewer: the last dimension of the indices holds a row's choices, as in i[N, 2]");
+  constexpr std::int64_t max_int8_indices = 128;
+  if (chooses && experts && *experts > max_int8_indices && tensor_at(program, e.result).dtype == DType::int8)
+    return source.error_at(span,
+                           fmt::format("int8 holds indices below {}, and {} has {}", max_int8_indices,
+                                       program::format_axis(e.routine->over.front()), *experts),
+                           "declare the result as int32");
   if (e.routine->loads.empty()) return Done{};
   const auto given = static_cast<std::int64_t>(e.routine->loads.size());
   if (experts && *experts != given)
