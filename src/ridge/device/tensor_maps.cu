@@ -7,14 +7,18 @@
 namespace ridge::device {
 namespace {
 
+template <class Encoder> Encoder find_encoder(const char* name) {
+  void* f = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t e = cudaGetDriverEntryPointByVersion(name, &f, 12000, cudaEnableDefault, &found);
+  return reinterpret_cast<Encoder>(e == cudaSuccess ? f : nullptr);
+}
 decltype(&cuTensorMapEncodeTiled) map_encoder() {
-  static const auto encoder = [] {
-    void* f = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    const cudaError_t e =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found);
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(e == cudaSuccess ? f : nullptr);
-  }();
+  static const auto encoder = find_encoder<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  return encoder;
+}
+decltype(&cuTensorMapEncodeIm2col) window_map_encoder() {
+  static const auto encoder = find_encoder<decltype(&cuTensorMapEncodeIm2col)>("cuTensorMapEncodeIm2col");
   return encoder;
 }
 
@@ -97,6 +101,24 @@ bool encode_tensor_map(CUtensorMap& map, const FiveAxisTensor& x, DType dtype) {
   for (int i = 0; i < 3; ++i) axes.box[i] = static_cast<cuuint32_t>(x.box[i]);
   return encode_axes(map, x.data, axes, dtype, swizzle_mode(x.box[0] * operand_bytes(dtype)),
                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+}
+
+bool encode_tensor_map(CUtensorMap& map, const ImageTensor& x, DType dtype, int pixels) {
+  const std::optional<CUtensorMapDataType> type = tensor_map_type(dtype);
+  TensorMapAxes axes{x.axes + 2, {static_cast<cuuint64_t>(x.channels)}, {}, {}};
+  cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+  for (int i = 0; i < x.axes; ++i) {
+    axes.sizes[i + 1] = static_cast<cuuint64_t>(x.sizes[i]);
+    axes.strides[i] = stride_bytes(x.strides[i], dtype);
+    steps[i + 1] = static_cast<cuuint32_t>(x.step[i]);
+  }
+  axes.sizes[x.axes + 1] = static_cast<cuuint64_t>(x.images);
+  axes.strides[x.axes] = stride_bytes(x.image_stride, dtype);
+  return type && window_map_encoder()(&map, *type, static_cast<cuuint32_t>(axes.rank), x.data, axes.sizes, axes.strides,
+                                      x.first, x.last, static_cast<cuuint32_t>(swizzled_elements(dtype)),
+                                      static_cast<cuuint32_t>(pixels), steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 }  // namespace ridge::device

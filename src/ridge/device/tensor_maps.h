@@ -38,6 +38,19 @@ struct FiveAxisTensor {
 };
 bool encode_tensor_map(CUtensorMap& map, const FiveAxisTensor& x, DType dtype);  // Swizzled.
 
+// The input of a convolution with contiguous channels. Axes are the innermost first; sizes, strides in elements.
+struct ImageTensor {
+  void* data;
+  std::int64_t channels, images, image_stride;
+  int axes;  // 2 or 3 window axes
+  std::int64_t sizes[3], strides[3];
+  // The first output reads from `first` pixels after the first pixel on, the last one from at most `last` pixels after
+  // the last pixel on; outputs are `step` pixels apart.
+  int first[3], last[3], step[3];
+};
+// The map loads boxes of 128 bytes of the channels of `pixels` pixels, swizzled.
+bool encode_tensor_map(CUtensorMap& map, const ImageTensor& x, DType dtype, int pixels);
+
 inline Error tensor_map_error() {
   return absent_error("the CUDA driver rejected a tensor map of an operand", "`nvidia-smi` shows the device's state");
 }

@@ -111,7 +111,10 @@ class FusionBlockers {
     const std::vector<int> in = expression_operands(e);
     if (state_.shapes[in[0]][1].extent != state_.shapes[in[1]][1].extent)
       return fmt::format("{} is a convolution in groups, which has a separate kernel", state_.name_of(e.result));
-    return stride_blocker(set, convolution_dims(state_.shapes[e.result]));
+    const Shape& y = state_.shapes[e.result];
+    if (state_.options.target == Target::cpu) return stride_blocker(set, convolution_dims(y));
+    if (auto why = stride_blocker(set, channels_last_dims(y))) return why;
+    return epilogue_blocker(set);
   }
 
   // Returns a reason if a tensor of the pointwise statements has no single stride along batch, m or n of the product.

@@ -24,7 +24,8 @@ struct Lowering {
   const Bindings& sizes;      // values of size(T)
   std::vector<View> tensors;  // one view for each of Program::tensors
   Plan plan;
-  std::map<int, Axis> index_buffers = {};  // buffers that hold 0, 1, 2, … along an axis, or sequence numbers
+  std::map<int, View> row_major_views = {};  // of inputs and outputs whose view is a copy with channels last
+  std::map<int, Axis> index_buffers = {};    // buffers that hold 0, 1, 2, … along an axis, or sequence numbers
 
   int add_buffer(DType dtype, std::int64_t elements);
   const std::string& tensor_name(int tensor) const { return program.tensors[tensor].name; }
@@ -162,6 +163,21 @@ ProductDims convolution_dims(const Shape& result);
 int convert_tensor(Lowering& to, int group, int tensor, DType dtype);
 // Lowers a group with a convolution to a product. Returns false if the group has none.
 bool lower_convolution(Lowering& to, int group);
+
+// Convolutions on a device (channels_last.cc). Returns why a convolution is not a product of pixels and weights there.
+Reason device_convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv);
+// Returns for each tensor whether its memory has channels last; `shapes` are row-major.
+std::vector<bool> find_channels_last_tensors(const Program& program, const std::vector<Shape>& shapes, Target target);
+Shape channels_last_shape(const Shape& shape);
+// Enlarges the buffer of a tensor with channels last to aligned pixels, or adds one if the tensor's own buffer is
+// visible outside of the plan and therefore row-major.
+void add_channels_last_buffer(Lowering& to, int tensor, bool is_visible);
+// Adds the copies of the inputs that a group is the first to read, and of the outputs that it writes.
+void copy_inputs_to_channels_last(Lowering& to, int group);
+void copy_results_from_channels_last(Lowering& to, int group);
+// Returns the dimensions of a result by role: pixels are rows, channels are columns.
+ProductDims channels_last_dims(const Shape& result);
+void lower_device_convolution(Lowering& to, int group, const Expression& conv);
 
 // Returns the strides along batch, m and n, or nullopt if one of them needs more than one stride.
 std::optional<std::array<std::int64_t, 3>> product_strides(const Shape& shape, const ProductDims& dims);

@@ -254,6 +254,7 @@ ops::FusedMatmul make_fused_matmul(const Program& program, const std::vector<Sha
   for (const Shape& shape : shapes)
     for (const SizedAxis& axis : shape) dims[axis.dim] = axis.extent;
   Lowering trial{program, dims, dims, {}, {}};
+  trial.plan.fusion.target = Target::cuda;
   trial.plan.fusion.groups = {group};
   for (std::size_t t = 0; t < shapes.size(); ++t) {
     const DType dtype = program.tensors[t].dtype;

@@ -119,6 +119,10 @@ bool lower_convolution(Lowering& to, int group) {
   const FusionGroup g = to.plan.fusion.groups[group];
   const Expression* const conv = find_convolution(to, g);
   if (conv == nullptr) return false;
+  if (to.plan.fusion.target == Target::cuda) {
+    lower_device_convolution(to, group, *conv);
+    return true;
+  }
   const std::vector<int> in = expression_operands(*conv);
   const DType x = to.dtype_of(in[0]), w = to.dtype_of(in[1]);
   const bool multiplies_as_stored = x == w && StoredFloats::contains(x);

@@ -126,10 +126,10 @@ Status check_index_range(const Program& program, const Bindings& dims) {
   return Done{};
 }
 
-// True if every routine statement is part of an attention kernel.
-bool has_routines_only_in_attention(const Program& program, const FusionPlan& fusion) {
+// True if every routine statement is part of an attention kernel or a product.
+bool has_routines_only_in_kernels(const Program& program, const FusionPlan& fusion) {
   return std::all_of(fusion.groups.begin(), fusion.groups.end(), [&](const FusionGroup& group) {
-    return group.kind == FusionGroup::GroupKind::attention ||
+    return group.kind == FusionGroup::GroupKind::attention || group.kind == FusionGroup::GroupKind::product ||
            std::none_of(group.statements.begin(), group.statements.end(),
                         [&](int s) { return routine_of(program.statements[s]) != nullptr; });
   });
@@ -230,9 +230,12 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
   for (const Statement& statement : program.statements)
     RIDGE_TRY_STATUS(
         std::visit([&](const auto& op) { return check_dtypes(program, op, options.target); }, statement.op));
+  const std::vector<bool> has_channels_last = find_channels_last_tensors(program, shapes, options.target);
+  for (std::size_t t = 0; t < shapes.size(); ++t)
+    if (has_channels_last[t]) shapes[t] = channels_last_shape(shapes[t]);
   Lowering lowering{program, dims, dims, {}, {}};
   lowering.plan.fusion = fuse_statements(program, shapes, options);
-  if (options.target == Target::cuda && !has_routines_only_in_attention(program, lowering.plan.fusion))
+  if (options.target == Target::cuda && !has_routines_only_in_kernels(program, lowering.plan.fusion))
     RIDGE_TRY_STATUS(require_supported_routines(program, "run"));
   std::vector<bool> is_internal(program.tensors.size());
   for (const FusionGroup& group : lowering.plan.fusion.groups)
@@ -242,7 +245,15 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
     const int buffer = lowering.add_buffer(dtype, is_internal[t] ? 0 : count_elements(shapes[t]));
     lowering.tensors.push_back({buffer, dtype, std::move(shapes[t])});
   }
-  for (std::size_t i = 0; i < lowering.plan.fusion.groups.size(); ++i) lower_group(lowering, static_cast<int>(i));
+  for (int t = 0; t < static_cast<int>(program.tensors.size()); ++t)
+    if (has_channels_last[t] && !is_internal[t])
+      add_channels_last_buffer(
+          lowering, t, program.tensors[t].role != TensorRole::intermediate || contains(options.stored_tensors, t));
+  for (std::size_t i = 0; i < lowering.plan.fusion.groups.size(); ++i) {
+    copy_inputs_to_channels_last(lowering, static_cast<int>(i));
+    lower_group(lowering, static_cast<int>(i));
+    copy_results_from_channels_last(lowering, static_cast<int>(i));
+  }
   if (options.target == Target::cuda) RIDGE_TRY_STATUS(validate_routing(program, lowering.plan));
   for (const PlanBuffer& buffer : lowering.plan.buffers)
     if (__builtin_add_overflow(lowering.plan.memory_bytes, buffer.size_bytes(), &lowering.plan.memory_bytes))

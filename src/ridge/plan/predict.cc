@@ -110,6 +110,7 @@ Result<bool> add_formula_kernel(GroupPrediction& op, const PlanContext& x, const
 Result<bool> add_library_kernel(GroupPrediction& op, const PlanContext& x, const PlanStep& step, std::string& remark) {
   const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
   if (product == nullptr) return add_formula_kernel(op, x, step, remark);
+  if (product->pixel_windows) return false;
   const Machine& machine = x.explanation.machine;
   RIDGE_TRY(library, find_library_model(machine, product->a.dtype));
   add_time(op, estimate_library_seconds(to_library_product(*product), library.machine, library.numbers),

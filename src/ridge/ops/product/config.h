@@ -46,6 +46,8 @@ struct MatmulConfig {
   constexpr bool can_gather_rows() const {
     return !grouped && m == 128 && n >= 128 && !swap && consumers == 2 && a == tile::Major::k;
   }
+  // True if a kernel can multiply the windows of a convolution (tile/sm90/tap_walk.h).
+  constexpr bool can_load_windows() const { return !grouped && a == tile::Major::k && b == tile::Major::k; }
   // Epilogue steps of 64 rows x 16 columns per consumer; `SplitMode::cooperative_split_k` divides them among splits.
   constexpr int epilogue_steps() const { return (n + 15) / 16 * (m / warpgroups_per_tile() / 64); }
   bool operator==(const MatmulConfig&) const = default;

@@ -51,6 +51,48 @@ bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batc
   return device::encode_tensor_map(to.map, lines, x.dtype, box, true);
 }
 
+// Sets the order of k, and the tensor maps of a convolution's pixels and weights.
+bool encode_windows(tile::TargetInput& pixels, tile::TargetInput& weights, const TileProblem& t, LoadBox pixel_tile,
+                    LoadBox weight_tile) {
+  const PixelWindows& w = *t.windows;
+  const int box = swizzled_elements(t.a.dtype);
+  tile::TapWalk walk;
+  walk.taps = static_cast<int>(w.count_taps());
+  walk.channels = static_cast<int>(w.channels);
+  walk.depth = tile::Divisor(t.size.k / w.count_taps());
+  walk.group_rows = static_cast<int>(t.size.n);
+  walk.has_three_axes = w.has_three_axes();
+  device::ImageTensor image{const_cast<void*>(t.a.data), t.batch * w.channels, w.images, w.image_stride,
+                            walk.has_three_axes ? 3 : 2};
+  for (int i = 0; i < 3; ++i) {
+    const WindowAxis& axis = w.axes[i];
+    const auto stride = static_cast<int>(axis.stride), padding = static_cast<int>(axis.padding),
+               dilation = static_cast<int>(axis.dilation), reach = static_cast<int>(axis.dilation * (axis.kernel - 1));
+    walk.kernel[i] = tile::Divisor(axis.kernel);
+    walk.out[i] = tile::Divisor(axis.out);
+    walk.stride[i] = stride;
+    walk.padding[i] = padding;
+    walk.dilation[i] = dilation;
+    image.sizes[2 - i] = axis.in;
+    image.strides[2 - i] = w.axis_strides[i];
+    image.first[2 - i] = -padding;
+    image.last[2 - i] = padding - reach;
+    image.step[2 - i] = stride;
+  }
+  pixels.walk = weights.walk = walk;
+  const device::MatrixBatch taps{
+      const_cast<void*>(t.b.data), w.channels, t.batch * t.size.n, w.count_taps(), t.b.line_stride, w.tap_stride};
+  return device::encode_tensor_map(pixels.map, image, t.a.dtype, pixel_tile.rows / pixel_tile.loading_blocks) &&
+         device::encode_tensor_map(weights.map, taps, t.a.dtype, {box, weight_tile.rows / weight_tile.loading_blocks},
+                                   true);
+}
+
+bool encode_inputs(TileLaunchArgs& x, const TileProblem& t, const MatmulConfig& c) {
+  const LoadBox box_a{c.m, c.k, c.cluster_n}, box_b{c.n, c.k, c.cluster_m};
+  if (t.windows) return c.swap ? encode_windows(x.b, x.a, t, box_b, box_a) : encode_windows(x.a, x.b, t, box_a, box_b);
+  return encode_input(x.a, c.swap ? t.b : t.a, t.batch, box_a) && encode_input(x.b, c.swap ? t.a : t.b, t.batch, box_b);
+}
+
 tile::TargetOutput make_output(const MatmulCall& call, const TileProblem& t) {
   tile::TargetOutput o{};
   static_cast<tile::Epilogue&>(o) =
@@ -132,13 +174,11 @@ Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device
   if (plan.copy_b) RIDGE_TRY_STATUS(copy(t.b, plan.transpose_b));
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   x.output = make_output(call, t);
-  if (!encode_input(x.a, a, t.batch, {c.m, c.k, c.cluster_n}) ||
-      !encode_input(x.b, b, t.batch, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c) ||
-      !encode_rows(x.shared_rows, call, t, c))
+  if (!encode_inputs(x, t, c) || !encode_output(x.output, call, t, c) || !encode_rows(x.shared_rows, call, t, c))
     return device::tensor_map_error();
   // Operands that are read once are evicted first from the L2, so that reused operands stay there (saves 1 to 3 % of
   // the time of a product that reads weights once).
-  const auto read_once = [&](const tile::TargetInput& in) { return t.batch == 1 || in.batched; };
+  const auto read_once = [&](const tile::TargetInput& in) { return !t.windows && (t.batch == 1 || in.batched); };
   if (b.extent <= c.n * c.cluster_n && read_once(x.a)) x.a.cache_policy = tile::evict_first;
   if (a.extent <= c.m * c.cluster_m && read_once(x.b)) x.b.cache_policy = tile::evict_first;
   x.d = t.d;
@@ -171,6 +211,7 @@ Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::Devi
   RIDGE_TRY_STATUS(device::check_workspace(workspace, plan.workspace_bytes));
   const TileProblem t = make_tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
+  if (t.windows) return input_error("no kernel config supports the windows of this convolution");
   const auto multiply = plan.path == MatmulPlan::Path::gemv ? multiply_gemv : multiply_plain;
   return multiply(t, make_output(call, t), stream);
 }

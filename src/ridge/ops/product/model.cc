@@ -131,7 +131,10 @@ MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, co
   const std::int64_t copied = copy_traffic_bytes(call.problem, plan);  // Includes groups without rows
   call.problem = to_uniform_batch(call.problem);
   order.cache_bytes = device.l2_bytes;
-  const MatmulTraffic all = count_tile_traffic(call.problem, order, call.epilogue);
+  MatmulTraffic all = count_tile_traffic(call.problem, order, call.epilogue);
+  if (const auto& windows = call.problem.pixel_windows)  // the windows share the elements of the input
+    all.a.memory_bytes = std::min(all.a.memory_bytes, call.problem.batch * windows->count_pixels() * windows->channels *
+                                                          dtype_bits(call.problem.a.dtype) / 8);
   return {copied + all.global_bytes(), copied + all.a.memory_bytes + all.b.memory_bytes + all.d.memory_bytes +
                                            all.partial_bytes + static_cast<std::int64_t>(epilogue_bytes(call))};
 }
@@ -212,7 +215,8 @@ Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
   out.count_bytes = [=] { return count_moved_bytes(given, plan, device); };
   out.properties = plan_properties(given.problem, plan, device);
   out.properties->min_bytes += epilogue_bytes(call);
-  if (!given.problem.grouped) out.properties->padded = predict_padded(*out.properties, given.problem, device);
+  if (!given.problem.grouped && !given.problem.pixel_windows)
+    out.properties->padded = predict_padded(*out.properties, given.problem, device);
   if (plan.path == MatmulPlan::Path::tiles) out.candidates = list_next_best(given, plan, epilogue_s, device);
   return out;
 }

@@ -16,6 +16,7 @@ struct TileOperand {  // An operand of `extent` x k elements
   std::int64_t extent = 0, k = 0;
   std::int64_t line_stride = 0;  // Elements between the starts of contiguous lines
   std::int64_t batch_stride = 0;
+  std::optional<std::int64_t> stored_elements = {};  // Elements of a matrix in memory, if not extent * k
   std::int64_t contiguous_extent() const { return major == tile::Major::k ? k : extent; }
   std::int64_t line_count() const { return major == tile::Major::k ? extent : k; }
   std::int64_t bytes(std::int64_t elements) const { return elements * operand_bytes(dtype); }
@@ -28,7 +29,8 @@ struct TileProblem {  // A product whose D is m x n with contiguous rows
   void* d = nullptr;
   std::int64_t d_line_stride = 0, d_batch_stride = 0;
   bool d_transposed = false;
-  bool grouped = false;  // True if the m rows are divided into `batch` groups
+  std::optional<PixelWindows> windows = {};  // Elements of A; k then has whole boxes of channels for each tap
+  bool grouped = false;                      // True if the m rows are divided into `batch` groups
   const std::int32_t* starts = nullptr;
   std::int64_t result_matrices() const { return grouped ? 1 : batch; }  // Number of matrices in D
   bool constant_a = false, constant_b = false;

@@ -82,6 +82,19 @@ std::size_t partial_sum_bytes(const MatmulConfig& c, std::int64_t partial_tiles)
   return static_cast<std::size_t>(partial_tiles * c.m * c.n) * 4;
 }
 
+// Sets the operands of a convolution. Each tap takes whole boxes of the copy engine in k.
+static void set_windows(TileProblem& t, const MatmulProblem& p) {
+  const PixelWindows& w = *p.pixel_windows;
+  const int box = swizzled_elements(p.a.dtype);
+  t.windows = w;
+  t.size.k = w.count_taps() * ceil_div(w.channels, box) * box;
+  t.a = {t.a.data, p.a.dtype, Major::k, p.size.m, t.size.k, w.axis_strides[2], p.batch > 1 ? w.channels : 0};
+  t.a.stored_elements = w.count_pixels() * w.channels;
+  t.b.k = t.size.k;
+  t.b.line_stride = p.b.col_stride;
+  t.b.stored_elements = p.size.n * p.size.k;
+}
+
 TileProblem make_tile_problem(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const MatrixLayout d = canonical_layout(p.d, p.size.m, p.size.n);
@@ -94,6 +107,7 @@ TileProblem make_tile_problem(const MatmulCall& call) {
   t.d_line_stride = d.row_stride;
   t.d_batch_stride = d.batch_stride;
   t.constant_b = call.constant_b;
+  if (p.pixel_windows) set_windows(t, p);
   t.grouped = p.grouped;
   if (p.grouped) t.starts = call.starts;
   if (d.col_stride != 1) {
@@ -135,7 +149,9 @@ Reason unsupported_reason(const MatmulProblem& p) {
   if (!StoredFloats::contains(p.a.dtype) || p.a.dtype != p.b.dtype || !StoredFloats::contains(p.d.dtype))
     return fmt::format("expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found {} * {} -> {}",
                        dtype_name(p.a.dtype), dtype_name(p.b.dtype), dtype_name(p.d.dtype));
-  if (p.windows) return "convolutions run only on a CPU";
+  if (p.windows) return "windows: expected those of A, with channels last, found those of B";
+  if (p.pixel_windows)
+    if (auto reason = validate_pixel_windows(p)) return reason;
   if (auto reason = validate_layout("a", p.a, p.size.m, p.size.k)) return reason;
   if (auto reason = validate_layout("b", p.b, p.size.k, p.size.n)) return reason;
   if (auto reason = validate_layout("d", p.d, p.size.m, p.size.n)) return reason;
@@ -162,6 +178,11 @@ Reason unsupported_reason(const MatmulCall& call) {
     return "starts: expected device memory with the starts of groups, found a null pointer";
   const MatmulEpilogue& e = call.epilogue;
   if (auto reason = validate_epilogue(e)) return reason;
+  for (const auto& [name, data] : {std::pair{"a", call.a}, std::pair{"b", call.b}})
+    if (p.pixel_windows && reinterpret_cast<std::uintptr_t>(data) % 16 != 0)
+      return fmt::format("{}: expected the address of a convolution's operand to be a multiple of 16 bytes, found {}",
+                         name, data);
+  if (p.pixel_windows && call.row_walk().rows > 0) return "windows: expected rows of one rank";
   const auto alignment = [](DType x) { return static_cast<std::uintptr_t>(dtype_bits(x) / 8); };
   for (const auto& [name, data, dtype] : {std::tuple{"a", call.a, p.a.dtype},
                                           {"b", call.b, p.b.dtype},
@@ -189,11 +210,14 @@ double result_bytes(const TileProblem& t, DType out) {
 }
 // Returns how many groups can have rows; matrices of empty groups are not read.
 std::int64_t max_nonempty_groups(const TileProblem& t) { return t.grouped ? std::min(t.batch, t.size.m) : t.batch; }
+double count_elements(const TileOperand& x) {
+  return x.stored_elements ? static_cast<double>(*x.stored_elements) : multiply_as_double(x.extent, x.k);
+}
 double minimum_bytes(const TileProblem& t, DType out) {
   const double matrices_a = static_cast<double>(t.a.batch_stride ? t.batch : 1);
   const double matrices_b = static_cast<double>(t.b.batch_stride ? max_nonempty_groups(t) : 1);
-  return result_bytes(t, out) + operand_bytes(t.a.dtype) * (matrices_a * multiply_as_double(t.size.m, t.size.k) +
-                                                            matrices_b * multiply_as_double(t.size.n, t.size.k));
+  return result_bytes(t, out) +
+         operand_bytes(t.a.dtype) * (matrices_a * count_elements(t.a) + matrices_b * count_elements(t.b));
 }
 
 // Returns the number of tiles of uneven groups over that of equal groups of the mean length. The uneven groups have
@@ -320,6 +344,7 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
   const MatmulConfig c = kernel_config(config, operand_bytes(t.a.dtype));
   if (t.batch == 0 || t.size.m == 0 || t.size.n == 0 || t.size.k == 0 || !OperandDTypes::contains(t.a.dtype))
     return std::nullopt;
+  if (t.windows && !c.can_load_windows()) return std::nullopt;
   if (c.grouped != t.grouped || (c.grouped && split.split_mode != SplitMode::split_k)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, config, t.d_transposed};
   decide_copies(t, copy_choice, workspace_bytes, plan);
@@ -342,7 +367,7 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
   // The kernel prefetches its constant operand, which is B unless D is transposed. A copy of A starts after all earlier
   // kernels, so B may be loaded during the copy even if an earlier kernel wrote it.
   plan.prefetch_constants =
-      !t.grouped && !plan.copy_b && (plan.copy_a || (t.constant_b && !is_compute_bound(w, device)));
+      !t.grouped && !t.windows && !plan.copy_b && (plan.copy_a || (t.constant_b && !is_compute_bound(w, device)));
   describe_operands(c, t, plan, w);
   plan.predicted_s =
       t.grouped ? predict_grouped_seconds(c, w, device, model) : predict_seconds(c, w, split, device, model);
@@ -385,6 +410,7 @@ std::vector<OperandCopies> list_copy_options(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
   const auto may_need_copy = [](const TileOperand& x) { return crosses_sectors(x) || is_narrow(x); };
   std::vector<OperandCopies> all{{false, false}};
+  if (t.windows) return all;
   if (may_need_copy(t.a)) all.push_back({true, false});
   if (may_need_copy(t.b)) all.push_back({false, true});
   if (all.size() == 3) all.push_back({true, true});
@@ -419,9 +445,10 @@ std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std:
 
 std::optional<GemvWork> make_gemv_work(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
-  if (!SixteenBitFloats::contains(t.a.dtype) || t.grouped || t.batch == 0 || t.size.m == 0 || t.size.n == 0 ||
-      t.size.k == 0 || t.size.m > max_gemv_rows || t.size.n > max_gemv_columns || t.a.major != Major::k ||
-      t.b.major != Major::k || (can_copy_engine_read(t.a, t.batch) && can_copy_engine_read(t.b, t.batch)))
+  if (!SixteenBitFloats::contains(t.a.dtype) || t.grouped || t.windows || t.batch == 0 || t.size.m == 0 ||
+      t.size.n == 0 || t.size.k == 0 || t.size.m > max_gemv_rows || t.size.n > max_gemv_columns ||
+      t.a.major != Major::k || t.b.major != Major::k ||
+      (can_copy_engine_read(t.a, t.batch) && can_copy_engine_read(t.b, t.batch)))
     return std::nullopt;
   return GemvWork{t.batch, t.size, std::min(line_alignment(t.a), line_alignment(t.b)), operand_bytes(t.a.dtype)};
 }

@@ -7,6 +7,7 @@
 
 #include "ridge/base/dtype.h"
 #include "ridge/base/product_size.h"
+#include "ridge/base/reason.h"
 
 namespace ridge::ops {
 
@@ -34,18 +35,38 @@ struct ConvolutionWindows {
   bool operator==(const ConvolutionWindows&) const = default;
 };
 
+// A as the windows of a convolution with input x[image, in0, in1, in2, channel], whose channels are contiguous. Row
+// (image, o0, o1, o2) and column (i0, i1, i2, channel) of A is the element of x that output o reads for element i of
+// the kernel, and 0 outside of x. Product i of the batch is a group: it reads `channels` channels from i * channels on.
+struct PixelWindows {
+  std::array<WindowAxis, 3> axes;
+  std::int64_t images = 1, channels = 1;
+  std::int64_t image_stride = 0;               // Strides are in elements
+  std::array<std::int64_t, 3> axis_strides{};  // The last one is the distance between adjacent pixels
+  std::int64_t tap_stride = 1;                 // Distance in B between two elements (i0, i1, i2) of the kernel
+  bool has_three_axes() const { return axes[0] != WindowAxis{}; }
+  std::int64_t count_taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
+  std::int64_t count_pixels() const { return images * axes[0].in * axes[1].in * axes[2].in; }
+  bool operator==(const PixelWindows&) const = default;
+};
+
 // D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros). call.h
 // lists the dtypes. If `grouped`, A and D are one matrix each, whose m rows are divided into `batch` consecutive
 // groups; product i uses the rows of group i, possibly none (experts, sequences of different lengths).
-// `MatmulCall::starts` has the first rows of the groups. If `windows` is given, no memory holds B: see above.
+// `MatmulCall::starts` has the first rows of the groups. If `windows` is given, no memory holds B, and if
+// `pixel_windows` is given, no memory holds A: see above. CPUs support the former and Hopper the latter.
 struct MatmulProblem {
   std::int64_t batch = 1;
   ProductSize size;
   MatrixLayout a, b, d;
   bool grouped = false;
   std::optional<ConvolutionWindows> windows = {};
+  std::optional<PixelWindows> pixel_windows = {};
   bool operator==(const MatmulProblem&) const = default;
 };
+
+// Returns why Hopper's copy engine cannot load the windows of A and the weights of B.
+Reason validate_pixel_windows(const MatmulProblem& problem);
 
 // Returns a batched problem with groups of the mean length in place of a grouped problem, for counts and predictions,
 // which do not know the lengths. Other problems are returned unchanged.

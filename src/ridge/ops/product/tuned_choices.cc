@@ -25,6 +25,15 @@ std::string to_text(std::string_view name, const MatrixLayout& x, const void* da
                      x.batch_stride, offset_in_16_bytes(data));
 }
 
+std::string to_text(const PixelWindows& x) {
+  std::string out = fmt::format(" windows images {} channels {} strides {} {} tap {}", x.images, x.channels,
+                                x.image_stride, fmt::join(x.axis_strides, " "), x.tap_stride);
+  for (const WindowAxis& axis : x.axes)
+    out += fmt::format(" axis {} {} {} {} {} {}", axis.in, axis.out, axis.kernel, axis.stride, axis.dilation,
+                       axis.padding);
+  return out;
+}
+
 std::string to_text(std::string_view name, const EpilogueOperand& x) {
   if (!x.data) return "";
   return fmt::format(" {} {} {} {} {} at {}", name, ridge::dtype_name(x.dtype), x.row_stride, x.col_stride,
@@ -112,6 +121,7 @@ std::string tuning_key(const MatmulCall& call) {
   const MatmulEpilogue& e = call.epilogue;
   std::string out = fmt::format("batch {} m {} n {} k {}", p.batch, p.size.m, p.size.n, p.size.k);
   out += to_text("a", p.a, call.a) + to_text("b", p.b, call.b) + to_text("d", p.d, call.d);
+  if (p.pixel_windows) out += to_text(*p.pixel_windows);
   if (call.constant_b) out += " constant_b";
   if (is_store_only(e)) return out;
   out += fmt::format(" activation {}", static_cast<int>(e.activation));

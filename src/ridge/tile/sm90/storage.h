@@ -9,6 +9,7 @@
 
 #include "ridge/tile/epilogue.h"
 #include "ridge/tile/shared_rows.h"
+#include "ridge/tile/sm90/tap_walk.h"
 
 namespace ridge::tile {
 
@@ -39,6 +40,7 @@ struct TargetInput {
   CUtensorMap map;
   bool batched;                               // false if all products of a batch read the same matrix
   std::uint64_t cache_policy = evict_normal;  // L2 policy of the loads: `evict_normal` or `evict_first`
+  TapWalk walk;                               // order of k in a convolution
 };
 
 struct TargetOutput : Epilogue {

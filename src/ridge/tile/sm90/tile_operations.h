@@ -36,6 +36,11 @@ template <class Kernel> inline constexpr bool scatters_rows = [] {
   return false;
 }();
 
+template <class Kernel> inline constexpr bool loads_windows = [] {
+  if constexpr (requires { Kernel::config.can_load_windows(); }) return Kernel::config.can_load_windows();
+  return false;
+}();
+
 struct NoPeerRows {};
 template <class Kernel> struct PeerRowMapsOf
     : std::conditional_t<gathers_rows<Kernel> || scatters_rows<Kernel>, PeerRowMaps, NoPeerRows> {};
@@ -59,6 +64,8 @@ template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kern
     expect_bytes(full, count * Tile::cols * static_cast<int>(sizeof(typename Tile::type)));
     int along = static_cast<int>(where.begin);
     const int depth = static_cast<int>(k.begin), product = view.target.batched ? this->batch : 0;
+    if constexpr (loads_windows<Kernel> && subset == LoadSubset::all_operands)
+      if (view.target.walk.taps > 0) return load_taps<first, count, Along>(part.tile, view.target, along, depth);
     const CUtensorMap* map = &view.target.map;
     if constexpr (along_rows<Along> && gathers_rows<Kernel>)
       if (const GatheredRows& rows = peer_rows->gathered; rows.rows > 0) {
@@ -101,6 +108,46 @@ template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kern
                               {c.x + j * swizzled, c.y + offset, c.batch});
   }
 
+  // Loads a tile of a convolution: of the pixels, which are rows of the result, or of the weights.
+  template <int first, int count, class Along, class Tile>
+  TILE_FN void load_taps(Tile& tile, const TargetInput& from, int along, int depth) const {
+    constexpr int mine = count / multicast_blocks<Kernel, Along>, swizzled = swizzle_elements<typename Tile::type>;
+    constexpr bool are_pixels = along_rows<Along> != Kernel::config.swap;
+    const TapWalk& walk = from.walk;
+    along += multicast_rank<Along>() * mine;
+    const std::uint32_t to = shared_address(tile.data + (first + multicast_rank<Along>() * mine) * swizzled);
+#pragma unroll 1
+    for (int j = 0; j < Tile::cols / swizzled; ++j) {
+      const int k = depth + j * swizzled, tap = walk.depth.quotient(k),
+                channel = k - tap * static_cast<int>(walk.depth.value);
+      const std::uint32_t block = to + j * Tile::rows * swizzle_bytes;
+      if constexpr (are_pixels)
+        load_window_for_cluster<Along>(block, from, find_window(walk, along, tap, channel));
+      else
+        load_for_cluster<Along>(block, {&from.map, from.cache_policy},
+                                {channel, along + this->batch * walk.group_rows, tap});
+    }
+  }
+
+  // Returns the box of the input that the output pixels from `pixel` on read for a tap. A stage may reach beyond the
+  // last tap; channels that do not exist read as zeros.
+  TILE_FN WindowOrigin find_window(const TapWalk& walk, int pixel, int tap, int channel) const {
+    WindowOrigin out;
+    out.channel = tap < walk.taps ? channel + this->batch * walk.channels : (1 << 30);
+#pragma unroll
+    for (int i = 0; i < 3; ++i) {
+      const int axis = 2 - i, line = walk.out[axis].quotient(pixel), taps_left = walk.kernel[axis].quotient(tap);
+      const int position = pixel - line * static_cast<int>(walk.out[axis].value),
+                element = tap - taps_left * static_cast<int>(walk.kernel[axis].value);
+      out.pixel[i] = position * walk.stride[axis] - walk.padding[axis];
+      out.offset[i] = static_cast<std::uint16_t>(element * walk.dilation[axis]);
+      pixel = line;
+      tap = taps_left;
+    }
+    out.image = pixel;
+    return out;
+  }
+
   template <int first, int count, class Along, class Tile>
   TILE_FN void load_mn_major(Tile& tile, const MapAndPolicy& from, BoxOrigin c) const {
     constexpr int blocks = multicast_blocks<Kernel, Along>, swizzled = swizzle_elements<typename Tile::type>;
@@ -123,16 +170,26 @@ template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kern
     if constexpr (multicast_blocks<Kernel, Along> == 1) return 0;
     return along_rows<Along> ? this->rank / Kernel::config.cluster_m : this->rank % Kernel::config.cluster_m;
   }
+  // Returns the bit mask of the blocks that need the same tile. The ranks of a cluster advance along m first.
+  template <class Along> TILE_FN std::uint16_t multicast_mask() const {
+    constexpr int m = Kernel::config.cluster_m, n = Kernel::config.cluster_n;
+    constexpr int along_n = ((1 << m * n) - 1) / ((1 << m) - 1), along_m = (1 << m) - 1;
+    return static_cast<std::uint16_t>(along_rows<Along> ? along_n << this->rank % m : along_m << this->rank / m * m);
+  }
   template <class Along>
   TILE_FN void load_for_cluster(std::uint32_t to, const MapAndPolicy& from, BoxOrigin box) const {
-    constexpr int m = Kernel::config.cluster_m, n = Kernel::config.cluster_n;
-    if constexpr (multicast_blocks<Kernel, Along> == 1) {
+    if constexpr (multicast_blocks<Kernel, Along> == 1)
       load_box(to, from.map, from.policy, box, full);
-    } else {  // the ranks of a cluster advance along m first
-      constexpr int along_n = ((1 << m * n) - 1) / ((1 << m) - 1), along_m = (1 << m) - 1;
-      const int block_mask = along_rows<Along> ? along_n << this->rank % m : along_m << this->rank / m * m;
-      load_box_multicast(to, from.map, from.policy, box, full, static_cast<std::uint16_t>(block_mask));
-    }
+    else
+      load_box_multicast(to, from.map, from.policy, box, full, multicast_mask<Along>());
+  }
+  template <class Along>
+  TILE_FN void load_window_for_cluster(std::uint32_t to, const TargetInput& from, const WindowOrigin& box) const {
+    const bool has_three_axes = from.walk.has_three_axes;
+    if constexpr (multicast_blocks<Kernel, Along> == 1)
+      load_window(to, &from.map, from.cache_policy, box, full, has_three_axes);
+    else
+      load_window_multicast(to, &from.map, from.cache_policy, box, full, has_three_axes, multicast_mask<Along>());
   }
 };
 

@@ -32,6 +32,48 @@ TILE_FN void load_box_multicast(std::uint32_t to, const CUtensorMap* map, std::u
       : "memory");
 }
 
+// A box of the input of a convolution: `channel`, the position of the first output's pixel along the window axes (the
+// innermost first), the image, and the distance from the pixel to the element of the kernel.
+struct WindowOrigin {
+  int channel, pixel[3], image;
+  std::uint16_t offset[3];
+};
+TILE_FN void load_window(std::uint32_t to, const CUtensorMap* map, std::uint64_t policy, const WindowOrigin& c,
+                         std::uint32_t bar, bool has_three_axes) {
+  if (has_three_axes)
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+        "[%1, {%2, %3, %4, %5, %6}], [%7], {%8, %9, %10}, %11;" ::"r"(to),
+        "l"(map), "r"(c.channel), "r"(c.pixel[0]), "r"(c.pixel[1]), "r"(c.pixel[2]), "r"(c.image), "r"(bar),
+        "h"(c.offset[0]), "h"(c.offset[1]), "h"(c.offset[2]), "l"(policy)
+        : "memory");
+  else
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+        "[%1, {%2, %3, %4, %5}], [%6], {%7, %8}, %9;" ::"r"(to),
+        "l"(map), "r"(c.channel), "r"(c.pixel[0]), "r"(c.pixel[1]), "r"(c.image), "r"(bar), "h"(c.offset[0]),
+        "h"(c.offset[1]), "l"(policy)
+        : "memory");
+}
+TILE_FN void load_window_multicast(std::uint32_t to, const CUtensorMap* map, std::uint64_t policy,
+                                   const WindowOrigin& c, std::uint32_t bar, bool has_three_axes,
+                                   std::uint16_t blocks) {
+  if (has_three_axes)
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster"
+        ".L2::cache_hint [%0], [%1, {%2, %3, %4, %5, %6}], [%7], {%8, %9, %10}, %11, %12;" ::"r"(to),
+        "l"(map), "r"(c.channel), "r"(c.pixel[0]), "r"(c.pixel[1]), "r"(c.pixel[2]), "r"(c.image), "r"(bar),
+        "h"(c.offset[0]), "h"(c.offset[1]), "h"(c.offset[2]), "h"(blocks), "l"(policy)
+        : "memory");
+  else
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster"
+        ".L2::cache_hint [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8}, %9, %10;" ::"r"(to),
+        "l"(map), "r"(c.channel), "r"(c.pixel[0]), "r"(c.pixel[1]), "r"(c.image), "r"(bar), "h"(c.offset[0]),
+        "h"(c.offset[1]), "h"(blocks), "l"(policy)
+        : "memory");
+}
+
 TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, BoxOrigin c) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
                "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from)

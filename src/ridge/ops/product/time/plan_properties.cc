@@ -28,6 +28,10 @@ double min_product_bytes(const MatmulProblem& p) {
     const double matrices = x.batch_stride == 0 ? 1 : as_double(p.batch);
     return matrices * as_double(r) * as_double(c) * dtype_bits(x.dtype) / 8;
   };
+  if (const auto& w = p.pixel_windows)
+    return as_double(p.batch) * as_double(w->count_pixels() * w->channels + p.size.n * p.size.k) *
+               dtype_bits(p.a.dtype) / 8 +
+           of(p.d, p.size.m, p.size.n);
   // The elements of windows are read from the input of the convolution, and its groups share their weights.
   const double a =
       p.windows ? as_double(p.windows->groups) * as_double(p.size.m) * as_double(p.size.k) * dtype_bits(p.a.dtype) / 8
@@ -79,6 +83,7 @@ PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& p
   out.outside_fraction = 1 - sums / (as_double(plan.tiles) * c.m * c.n);
   const TileProblem tiles = make_tile_problem({.problem = problem});
   const auto add = [&](const TileOperand& x, int operand, bool copied) {
+    if (tiles.windows) return;
     const std::int64_t matrices = x.batch_stride == 0 ? 1 : tiles.batch;
     const std::int64_t alignment = line_alignment(x);
     if (!copied && alignment >= full_line_bytes) return;
