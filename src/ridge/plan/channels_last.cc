@@ -123,6 +123,22 @@ void simplify_single_pixels(ops::MatmulProblem& p) {
   p.pixel_windows.reset();
 }
 
+// Returns the view with an own name for each axis: the kernel of a convolution may have the same literal size twice.
+View with_numbered_axes(View view) {
+  for (std::size_t i = 0; i < view.shape.size(); ++i) view.shape[i].dim = fmt::format("axis {}", i);
+  return view;
+}
+
+// Returns a step that copies a tensor to another memory order.
+PlanStep make_reordering_step(const Lowering& to, int group, int tensor, const View& from, const View& copy) {
+  const auto memory_order = [](const View& view) {
+    return format_shape(view.shape.back().stride == 1 ? view.shape : in_memory_order(view.shape));
+  };
+  return make_copy_step(
+      group, with_numbered_axes(from), with_numbered_axes(copy),
+      fmt::format("{}{} to {} order", to.tensor_name(tensor), memory_order(from), memory_order(copy)));
+}
+
 // Returns a view of the tensor with channels last; a step copies it unless its memory has that order.
 View copy_to_channels_last(Lowering& to, int group, int tensor) {
   View view = to.view_of(tensor);
@@ -130,9 +146,7 @@ View copy_to_channels_last(Lowering& to, int group, int tensor) {
   if (has_channels_last(view.shape) && has_mergeable_taps(view.shape)) return view;
   const Shape shape = with_channels_last(view.shape, pixel_unit);
   const View copy{to.add_buffer(view.dtype, count_memory_elements(shape)), view.dtype, shape};
-  to.plan.steps.push_back(make_copy_step(group, view, copy,
-                                         fmt::format("{}{} to {} order", to.tensor_name(tensor),
-                                                     format_shape(view.shape), format_shape(in_memory_order(shape)))));
+  to.plan.steps.push_back(make_reordering_step(to, group, tensor, view, copy));
   return copy;
 }
 
@@ -201,11 +215,7 @@ void copy_inputs_to_channels_last(Lowering& to, int group) {
     for (const int t : statement_operands(to.statement_at(s))) {
       const auto found = to.row_major_views.find(t);
       if (found == to.row_major_views.end() || to.program.tensors[t].role != TensorRole::input) continue;
-      const View& copy = to.view_of(t);
-      to.plan.steps.push_back(
-          make_copy_step(group, found->second, copy,
-                         fmt::format("{}{} to {} order", to.tensor_name(t), format_shape(found->second.shape),
-                                     format_shape(in_memory_order(copy.shape)))));
+      to.plan.steps.push_back(make_reordering_step(to, group, t, found->second, to.view_of(t)));
       to.row_major_views.erase(found);
     }
 }
@@ -214,11 +224,7 @@ void copy_results_from_channels_last(Lowering& to, int group) {
   for (const int t : to.plan.fusion.groups[group].results) {
     const auto found = to.row_major_views.find(t);
     if (found == to.row_major_views.end()) continue;
-    const View& copy = to.view_of(t);
-    to.plan.steps.push_back(
-        make_copy_step(group, copy, found->second,
-                       fmt::format("{}{} to {} order", to.tensor_name(t), format_shape(in_memory_order(copy.shape)),
-                                   format_shape(found->second.shape))));
+    to.plan.steps.push_back(make_reordering_step(to, group, t, to.view_of(t), found->second));
   }
 }
 
