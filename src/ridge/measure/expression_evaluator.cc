@@ -126,12 +126,6 @@ double gelu_error(const GeluTolerance& kernel, Function function, const ValueWit
   return kernel.relative_to_argument * size + cheap;
 }
 
-std::string axis_label(const Axis& axis) {
-  if (axis.is_named()) return axis.dim;
-  if (axis.literal > 1) return std::to_string(axis.literal);
-  return "";
-}
-
 }  // namespace
 
 double sum_error_growth(double k, bool random_data) {
@@ -178,8 +172,8 @@ void ExpressionEvaluator::prepare_nodes(const std::vector<Shape>& shapes, int re
   for (const Node& n : nodes_) {
     Shape named;
     for (const Axis& axis : n.over)
-      if (!axis_label(axis).empty())
-        named.push_back({axis_label(axis), axis.is_named() ? reference_.dims.at(axis.dim) : axis.literal, 0});
+      if (!axis_key(axis).empty())
+        named.push_back({axis_key(axis), axis.is_named() ? reference_.dims.at(axis.dim) : axis.literal, 0});
     node_axes_.push_back(tensor_axes(n.kind == Node::Kind::tensor ? shapes[n.tensor] : named));
     if (n.kind == Node::Kind::tensor) add_intermediate(shapes, n.tensor);
   }

@@ -109,11 +109,12 @@ class FusionBlockers {
     if (!state_.options.fuse_epilogues) return "the library's products have no fused epilogue";
     const auto& e = std::get<Expression>(state_.statement_at(convolution).op);
     const std::vector<int> in = expression_operands(e);
-    if (state_.shapes[in[0]][1].extent != state_.shapes[in[1]][1].extent)
+    const std::size_t channels = conv_axes(*e.routine, state_.shapes[in[0]].size()).channels;
+    if (state_.shapes[in[0]][channels].extent != state_.shapes[in[1]][channels].extent)
       return fmt::format("{} is a convolution in groups, which has a separate kernel", state_.name_of(e.result));
     const Shape& y = state_.shapes[e.result];
-    if (state_.options.target == Target::cpu) return stride_blocker(set, convolution_dims(y));
-    if (auto why = stride_blocker(set, channels_last_dims(y))) return why;
+    if (state_.options.target == Target::cpu) return stride_blocker(set, convolution_dims(y, *e.routine));
+    if (auto why = stride_blocker(set, channels_last_dims(y, *e.routine))) return why;
     return epilogue_blocker(set);
   }
 

@@ -153,14 +153,23 @@ struct ProductEpilogue {
 // Returns the epilogue of a group as a chain over batch, m and n.
 LoweredChain lower_epilogue(Lowering& to, const FusionGroup& group, const ProductEpilogue& of);
 
-// Returns a convolution of these shapes without dtypes, as direct sums.
+// Returns the shape of a convolution's input, weights or result with its channels in second place.
+Shape channels_first(Shape shape, const Routine& conv);
+// Returns a convolution of these shapes, with channels in second place, without dtypes, as direct sums.
 ops::ConvLoops make_direct_convolution(const Shape& x, const Shape& w, const Shape& y, const Routine& routine);
 // Returns why a convolution does not run as a product of its weights and its windows.
 Reason convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv);
 // Returns the dimensions of a convolution's result by role in that product.
-ProductDims convolution_dims(const Shape& result);
+ProductDims convolution_dims(const Shape& result, const Routine& conv);
 // Returns the buffer of a tensor in memory order; a step converts the tensor if it has another dtype.
 int convert_tensor(Lowering& to, int group, int tensor, DType dtype);
+// Returns the buffer of an operand of a convolution with its channels in second place; a step converts the operand if
+// it has another order or dtype.
+int convert_conv_operand(Lowering& to, int group, int tensor, const Routine& conv, DType dtype);
+// Returns a buffer for a convolution's result with its channels in second place. `copy_conv_result` adds the step that
+// copies it to the tensor, unless it is the tensor's own buffer.
+int add_conv_result(Lowering& to, int tensor, const Routine& conv);
+void copy_conv_result(Lowering& to, int group, int tensor, const Routine& conv, int buffer);
 // Lowers a group with a convolution to a product. Returns false if the group has none.
 bool lower_convolution(Lowering& to, int group);
 

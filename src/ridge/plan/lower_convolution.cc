@@ -19,13 +19,15 @@ const Expression* find_convolution(const Lowering& to, const FusionGroup& group)
   return nullptr;
 }
 
+constexpr std::size_t first_window = 2;  // first window dimension of shapes with channels in second place
+
 std::int64_t count_groups(const Shape& x, const Shape& w) { return w[1].extent == 0 ? 1 : x[1].extent / w[1].extent; }
 
 ops::ConvolutionWindows make_windows(const Shape& x, const Shape& w, const Shape& y, const Routine& r) {
   ops::ConvolutionWindows out{.axes = {}, .groups = count_groups(x, w)};
-  const std::size_t dimensions = x.size() - conv_leading_axes;
+  const std::size_t dimensions = x.size() - first_window;
   for (std::size_t d = 0; d < dimensions; ++d) {
-    const std::size_t axis = conv_leading_axes + d;
+    const std::size_t axis = first_window + d;
     out.axes[3 - dimensions + d] = {x[axis].extent, y[axis].extent, w[axis].extent, r.stride, r.dilation, r.padding};
   }
   return out;
@@ -57,6 +59,11 @@ ops::MatmulProblem make_convolution_product(const Shape& x, const Shape& w, cons
 
 }  // namespace
 
+Shape channels_first(Shape shape, const Routine& conv) {
+  if (conv.channels_last) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return shape;
+}
+
 ops::ConvLoops make_direct_convolution(const Shape& x, const Shape& w, const Shape& y, const Routine& r) {
   ops::ConvLoops out;
   out.batch = x[0].extent;
@@ -66,53 +73,92 @@ ops::ConvLoops make_direct_convolution(const Shape& x, const Shape& w, const Sha
   out.stride = r.stride;
   out.padding = r.padding;
   out.dilation = r.dilation;
-  for (std::size_t i = conv_leading_axes; i < x.size(); ++i)
-    out.windows.push_back({x[i].extent, y[i].extent, w[i].extent});
+  for (std::size_t i = first_window; i < x.size(); ++i) out.windows.push_back({x[i].extent, y[i].extent, w[i].extent});
   return out;
 }
 
 Reason convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv) {
   const std::vector<int> in = expression_operands(conv);
-  const Shape &x = shapes[in[0]], &w = shapes[in[1]];
+  const auto shape_of = [&](int tensor) { return channels_first(shapes[tensor], *conv.routine); };
+  const Shape x = shape_of(in[0]), w = shape_of(in[1]), y = shape_of(conv.result);
   constexpr std::int64_t min_rows = 4;  // with fewer output channels per group, packing takes longer than multiplying
   constexpr double max_scratch_ratio = 16, min_scratch = 1 << 16;
   const std::int64_t groups = count_groups(x, w);
-  const double group_elements = static_cast<double>(count_elements(x) + count_elements(shapes[conv.result])) /
+  const double group_elements = static_cast<double>(count_elements(x) + count_elements(y)) /
                                 static_cast<double>(groups * std::max<std::int64_t>(x[0].extent, 1));
-  const double scratch =
-      ops::direct_convolution_scratch(make_direct_convolution(x, w, shapes[conv.result], *conv.routine));
+  const double scratch = ops::direct_convolution_scratch(make_direct_convolution(x, w, y, *conv.routine));
   if (groups > 1 && w[0].extent / groups < min_rows && scratch <= max_scratch_ratio * group_elements + min_scratch)
     return fmt::format("{} has {} output channels per group, too few for a product", program.tensors[conv.result].name,
                        w[0].extent / groups);
   return {};
 }
 
-ProductDims convolution_dims(const Shape& result) {
+ProductDims convolution_dims(const Shape& result, const Routine& conv) {
   ProductDims out;
-  for (std::size_t i = 0; i < result.size(); ++i)
-    if (!result[i].dim.empty()) {
+  const Shape y = channels_first(result, conv);
+  for (std::size_t i = 0; i < y.size(); ++i)
+    if (!y[i].dim.empty()) {
       auto& rest = i == 1 ? out.m : out.n;
-      (i == 0 ? out.batch : rest).push_back(result[i].dim);
+      (i == 0 ? out.batch : rest).push_back(y[i].dim);
     }
   return out;
 }
 
+static Shape dense_shape(Shape shape) {
+  std::int64_t stride = 1;
+  for (auto axis = shape.rbegin(); axis != shape.rend(); ++axis) {
+    axis->stride = stride;
+    stride *= axis->extent;
+  }
+  return shape;
+}
+
+// Adds a step that copies a tensor to another order or dtype.
+static void add_copy(Lowering& to, int group, const View& from, const View& copy, std::string description) {
+  if (StoredFloats::contains(from.dtype)) {
+    to.plan.steps.push_back(make_copy_step(group, from, copy, std::move(description)));
+    return;
+  }
+  ops::RunningSumLoops sums{from.dtype, copy.dtype, {}, {}};  // sums of one element each
+  for (std::size_t i = 0; i < copy.shape.size(); ++i)
+    sums.axes.push_back({copy.shape[i].extent, from.shape[i].stride, 0, copy.shape[i].stride});
+  to.plan.steps.push_back({.group = group,
+                           .kernel = std::move(sums),
+                           .buffers = {from.buffer, copy.buffer},
+                           .copy_description = std::move(description)});
+}
+
 int convert_tensor(Lowering& to, int group, int tensor, DType dtype) {
-  const View& view = to.view_of(tensor);
+  View view = to.view_of(tensor);
   if (view.dtype == dtype) return view.buffer;
   const std::int64_t count = count_elements(view.shape);
-  const int copy = to.add_buffer(dtype, count);
-  const std::string description = fmt::format("{} to {}", to.tensor_name(tensor), dtype_name(dtype));
-  const Shape line{{"element", count, 1}};
-  if (StoredFloats::contains(view.dtype)) {
-    to.plan.steps.push_back(make_copy_step(group, {view.buffer, view.dtype, line}, {copy, dtype, line}, description));
-  } else {  // sums of one element each
-    to.plan.steps.push_back({.group = group,
-                             .kernel = ops::RunningSumLoops{view.dtype, dtype, {{count, 1, 0, 1}}, {}},
-                             .buffers = {view.buffer, copy},
-                             .copy_description = description});
-  }
-  return copy;
+  view.shape = {{"element", count, 1}};
+  const View copy{to.add_buffer(dtype, count), dtype, view.shape};
+  add_copy(to, group, view, copy, fmt::format("{} to {}", to.tensor_name(tensor), dtype_name(dtype)));
+  return copy.buffer;
+}
+
+int convert_conv_operand(Lowering& to, int group, int tensor, const Routine& conv, DType dtype) {
+  if (!conv.channels_last) return convert_tensor(to, group, tensor, dtype);
+  View view = to.view_of(tensor);
+  view.shape = channels_first(view.shape, conv);
+  const View copy{to.add_buffer(dtype, count_elements(view.shape)), dtype, dense_shape(view.shape)};
+  const std::string dtypes = view.dtype == dtype ? "" : fmt::format("to {}, ", dtype_name(dtype));
+  add_copy(to, group, view, copy, fmt::format("{} {}channels first", to.tensor_name(tensor), dtypes));
+  return copy.buffer;
+}
+
+int add_conv_result(Lowering& to, int tensor, const Routine& conv) {
+  const View& view = to.view_of(tensor);
+  return conv.channels_last ? to.add_buffer(view.dtype, count_elements(view.shape)) : view.buffer;
+}
+
+void copy_conv_result(Lowering& to, int group, int tensor, const Routine& conv, int buffer) {
+  View view = to.view_of(tensor);
+  if (buffer == view.buffer) return;
+  view.shape = channels_first(view.shape, conv);
+  add_copy(to, group, {buffer, view.dtype, dense_shape(view.shape)}, view,
+           fmt::format("{} channels last", to.tensor_name(tensor)));
 }
 
 bool lower_convolution(Lowering& to, int group) {
@@ -127,17 +173,21 @@ bool lower_convolution(Lowering& to, int group) {
   const DType x = to.dtype_of(in[0]), w = to.dtype_of(in[1]);
   const bool multiplies_as_stored = x == w && StoredFloats::contains(x);
   const DType dtype = multiplies_as_stored ? x : DType::f32;
-  const Shape& y = to.shape_of(conv->result);
+  const Routine& routine = *conv->routine;
+  const auto shape_of = [&](int tensor) { return channels_first(to.shape_of(tensor), routine); };
   ops::MatmulProblem product =
-      make_convolution_product(to.shape_of(in[0]), to.shape_of(in[1]), y, *conv->routine, dtype);
-  const int b = convert_tensor(to, group, in[0], dtype), a = convert_tensor(to, group, in[1], dtype);
+      make_convolution_product(shape_of(in[0]), shape_of(in[1]), shape_of(conv->result), routine, dtype);
+  const int b = convert_conv_operand(to, group, in[0], routine, dtype),
+            a = convert_conv_operand(to, group, in[1], routine, dtype);
   const bool fused = g.statements.size() > 1;
   product.d = {fused ? DType::f32 : to.dtype_of(conv->result), product.size.n, 1, product.size.m * product.size.n};
   if (!fused) {
-    to.plan.steps.push_back({group, product, {a, b, to.view_of(conv->result).buffer}, ""});
+    const int d = add_conv_result(to, conv->result, routine);
+    to.plan.steps.push_back({group, product, {a, b, d}, ""});
+    copy_conv_result(to, group, conv->result, routine, d);
     return true;
   }
-  const ProductDims dims = convolution_dims(y);
+  const ProductDims dims = convolution_dims(to.shape_of(conv->result), routine);
   const std::vector<int> sums{conv->result};
   LoweredChain chain = lower_epilogue(to, g, {dims, product, sums});
   std::vector<int> buffers{a, b, -1};

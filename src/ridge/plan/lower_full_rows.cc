@@ -71,7 +71,7 @@ class FullRowsLowering {
     for (const Node& node : nodes_) {
       if (node.kind != Node::Kind::along_dims) continue;
       std::vector<std::string> over;
-      for (const Axis& axis : node.over) over.push_back(axis.is_named() ? axis.dim : std::to_string(axis.literal));
+      for (const Axis& axis : node.over) over.push_back(axis_key(axis));
       std::sort(over.begin(), over.end());
       if (first.empty()) first = over;
       if (over != first)

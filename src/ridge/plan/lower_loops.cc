@@ -24,16 +24,17 @@ ops::LoopAxis loop_axis(const SizedAxis& axis, const View& values, const View& i
 void lower_direct_convolution(Lowering& to, int group, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
   const auto loaded = [&](int t) { return StoredFloats::contains(to.dtype_of(t)) ? to.dtype_of(t) : DType::f32; };
-  ops::ConvLoops out =
-      make_direct_convolution(to.shape_of(in[0]), to.shape_of(in[1]), to.shape_of(e.result), *e.routine);
+  const auto shape_of = [&](int t) { return channels_first(to.shape_of(t), *e.routine); };
+  ops::ConvLoops out = make_direct_convolution(shape_of(in[0]), shape_of(in[1]), shape_of(e.result), *e.routine);
   out.x = loaded(in[0]);
   out.w = loaded(in[1]);
   out.y = to.dtype_of(e.result);
-  const int input = convert_tensor(to, group, in[0], out.x), weights = convert_tensor(to, group, in[1], out.w);
-  to.plan.steps.push_back({.group = group,
-                           .kernel = std::move(out),
-                           .buffers = {input, weights, to.view_of(e.result).buffer},
-                           .copy_description = ""});
+  const int input = convert_conv_operand(to, group, in[0], *e.routine, out.x),
+            weights = convert_conv_operand(to, group, in[1], *e.routine, out.w),
+            result = add_conv_result(to, e.result, *e.routine);
+  to.plan.steps.push_back(
+      {.group = group, .kernel = std::move(out), .buffers = {input, weights, result}, .copy_description = ""});
+  copy_conv_result(to, group, e.result, *e.routine, result);
 }
 
 ops::GatherScatterLoops make_gather_scatter_loops(Lowering& to, const Expression& e) {

@@ -6,7 +6,8 @@ namespace ridge {
 
 std::string axis_key(const Axis& axis) {
   if (axis.is_named()) return axis.dim;
-  return axis.literal > 1 ? std::to_string(axis.literal) : "";
+  if (axis.literal <= 1) return "";
+  return axis.repetition == 0 ? std::to_string(axis.literal) : fmt::format("{}#{}", axis.literal, axis.repetition);
 }
 
 Result<Shape> make_shape(const Tensor& tensor, const Bindings& dims) {
@@ -80,7 +81,7 @@ std::string format_shape(const Shape& shape) {
   std::string out = "[";
   for (const SizedAxis& axis : shape) {
     if (out.size() > 1) out += ", ";
-    out += axis.dim.empty() ? "1" : axis.dim;
+    out += axis.dim.empty() ? "1" : axis.dim.substr(0, axis.dim.find('#'));
   }
   return out + "]";
 }

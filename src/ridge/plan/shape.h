@@ -11,13 +11,14 @@
 namespace ridge {
 
 struct SizedAxis {
-  std::string dim;                      // dimension; "n" for a literal extent n > 1
+  std::string dim;                      // dimension; "n" for a literal extent n > 1, "n#1" for its first repetition
   std::int64_t extent = 1, stride = 0;  // in elements
 };
 
 using Shape = std::vector<SizedAxis>;  // in the order of the tensor's axes, outermost first
 
-// Returns the name of an axis in a Shape: its dimension, a literal size, or empty for a literal 1.
+// Returns the name of an axis in a Shape: its dimension, a literal size with the number of its repetition, or empty for
+// a literal 1.
 std::string axis_key(const Axis& axis);
 
 // Returns the row-major shape of a tensor. Errors: a dimension without a value; more than 2^63 - 1 bytes.

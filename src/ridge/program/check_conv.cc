@@ -1,5 +1,6 @@
-// Checks conv(x, w): y[N, K, H, W] from x[N, C, H, W] and w[K, C, 3, 3]. Dimensions are identified by position: batch,
-// channels, one to three window dimensions. The result's sizes must be
+// Checks conv(x, w): y[N, K, H, W] from x[N, C, H, W] and w[K, C, 3, 3], or y[N, H, W, K] from x[N, H, W, C] and
+// w[K, 3, 3, C]. Dimensions are identified by position: the batch first, the channels second or last, and one to three
+// window dimensions. The result's sizes must be
 //   floor((in + 2*padding - dilation*(window - 1) - 1)/stride) + 1
 // The parser reports results that are wrong for all sizes; `validate_routine_sizes` checks the others with known sizes.
 #include <fmt/format.h>
@@ -10,10 +11,9 @@
 
 namespace ridge::program {
 
-bool Parser::check_conv(const Routine& routine, const TensorRef& result) {
+bool Parser::check_conv(Routine& routine, const TensorRef& result) {
   const ParsedOperand x = operand_at_node(0), w = operand_at_node(1);
-  constexpr std::size_t min_axes = conv_leading_axes + 1, max_axes_of_conv = conv_leading_axes + 3;
-  if (!check_tensor_sizes_differ(x.tensor, x.span)) return false;
+  constexpr std::size_t min_axes = 3, max_axes_of_conv = 5;
   if (x.axes.size() < min_axes || x.axes.size() > max_axes_of_conv)
     return report_error(x.span,
                         fmt::format("expected a batch, channels and one to three window dimensions, found {}{}",
@@ -29,27 +29,49 @@ bool Parser::check_conv(const Routine& routine, const TensorRef& result) {
         result.span,
         fmt::format("expected a result with {} dimensions, found {}", x.axes.size(), format_axes(result.axes)),
         "the batch, the channels of the result, then the window positions: y[N, K, H, W]");
-  if (!(result.axes[0] == x.axes[0]))
+  routine.channels_last = find_conv_layout(routine, x, w, result);
+  return check_conv_sizes(routine, x, w, result);
+}
+
+bool Parser::check_conv_sizes(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
+                              const TensorRef& result) {
+  const Axis& channels = result.axes[conv_axes(routine, x.axes.size()).channels];
+  if (!result.axes[0].has_same_size(x.axes[0]))
     return report_error(result.axes[0].span,
                         fmt::format("expected the batch {} of {}, found {}", format_axis(x.axes[0]), x.description,
                                     format_axis(result.axes[0])),
                         "the batch is the first dimension of the input and of the result");
-  if (!(result.axes[1] == w.axes[0]))
-    return report_error(result.axes[1].span,
+  if (!channels.has_same_size(w.axes[0]))
+    return report_error(channels.span,
                         fmt::format("expected the channels {} of {}, found {}", format_axis(w.axes[0]), w.description,
-                                    format_axis(result.axes[1])),
-                        "the first dimension of the weights is the second of the result");
+                                    format_axis(channels)),
+                        "the first dimension of the weights is the second of the result, or its last");
   return check_conv_channels(routine, x, w) && check_conv_windows(routine, x, w, result);
 }
 
+// Returns whether the channels are last. They are if these sizes fit and those in second place do not, or if only the
+// result's do.
+bool Parser::find_conv_layout(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
+                              const TensorRef& result) const {
+  const std::size_t last = x.axes.size() - 1;
+  const auto results_fit = [&](std::size_t at) { return result.axes[at].has_same_size(w.axes[0]); };
+  const auto all_fit = [&](std::size_t at) {
+    const auto difference = (routine.groups * w.axes[at].extent() - x.axes[at].extent()).as_constant();
+    return results_fit(at) && (difference ? difference->is_zero() : !(routine.groups == Polynomial(1)));
+  };
+  if (all_fit(1) || all_fit(last)) return !all_fit(1);
+  return !results_fit(1) && results_fit(last);
+}
+
 bool Parser::check_conv_channels(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w) {
-  const Axis &input_channels = x.axes[1], &weight_channels = w.axes[1];
+  const std::size_t at = conv_axes(routine, x.axes.size()).channels;
+  const Axis &input_channels = x.axes[at], &weight_channels = w.axes[at];
   const auto number = routine.groups.as_constant();
   if (number && *number < Rational(1))
     return report_error(w.span, fmt::format("expected at least 1 group of channels, found {}", number->to_string()),
                         "groups = 1");
   if (routine.groups == Polynomial(1)) {
-    if (input_channels == weight_channels) return true;
+    if (input_channels.has_same_size(weight_channels)) return true;
     return report_error(
         w.span,
         fmt::format("{}{} has {} channels of the input, {}{} has {}", w.description, format_axes(w.axes),
@@ -62,13 +84,14 @@ bool Parser::check_conv_channels(const Routine& routine, const ParsedOperand& x,
       w.span,
       fmt::format("{} groups of {} channels are not the {} that {} has", routine.groups.to_string(program_.dim_names()),
                   format_axis(weight_channels), format_axis(input_channels), x.description),
-      "groups times the second size of the weights is the second size of the input");
+      "groups times the channels of the weights are the channels of the input");
 }
 
 // Reports window dimensions that are wrong for all sizes.
 bool Parser::check_conv_windows(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
                                 const TensorRef& result) {
-  for (std::size_t i = conv_leading_axes; i < x.axes.size(); ++i) {
+  const std::size_t first = conv_axes(routine, x.axes.size()).first_window;
+  for (std::size_t i = first; i < first + x.axes.size() - 2; ++i) {
     const WindowDimension window{x.axes[i],      result.axes[i],  w.axes[i],
                                  routine.stride, routine.padding, routine.dilation};
     const Axis& out = result.axes[i];
@@ -76,7 +99,7 @@ bool Parser::check_conv_windows(const Routine& routine, const ParsedOperand& x, 
     const bool depends_on_sizes =
         !(window.in.extent() - window.out.extent() * Polynomial(window.stride)).as_constant() ||
         window.kernel.is_named();
-    const bool same = window.in == window.out && out.is_named() && !window.kernel.is_named();
+    const bool same = window.in.has_same_size(window.out) && out.is_named() && !window.kernel.is_named();
     if (depends_on_sizes && !same) continue;
     if (!out.is_named()) continue;  // literal sizes: `validate_routine_sizes` shows the formula
     if (window.stride > 1)

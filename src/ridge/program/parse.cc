@@ -109,9 +109,6 @@ void Parser::collect_later_names() {
     brackets += tokens_[i].is_symbol("[") ? 1 : tokens_[i].is_symbol("]") ? -1 : 0;
     if (tokens_[i].kind != TokenKind::name) continue;
     if (brackets <= 0) used_names_.insert(std::string(tokens_[i].text));
-    const bool weights =
-        i >= 4 && tokens_[i - 4].text == "conv" && tokens_[i - 3].is_symbol("(") && tokens_[i - 1].is_symbol(",");
-    if (weights) conv_weights_.insert(std::string(tokens_[i].text));
     const bool first = i == 0 || tokens_[i - 1].kind == TokenKind::newline;
     const bool written = (brackets <= 0 && tokens_[i + 1].is_symbol(":")) || (first && tokens_[i + 1].is_symbol("[")) ||
                          (i > 0 && tokens_[i - 1].is_symbol("->"));

@@ -65,22 +65,21 @@ bool Parser::parse_declaration_or_definition() {
 }
 
 bool Parser::parse_definition(const TensorRef& result, std::size_t first_token) {
-  if (!check_ref_sizes_differ(result)) return false;
-  allows_repeated_sizes_ = false;
   if (peek().kind == TokenKind::name && find_routine(peek().text)) return parse_routine(result, first_token);
   nodes_.clear();
   node_spans_.clear();
   if (parse_expression(0) < 0) return false;
-  for (std::size_t i = 0; i < nodes_.size(); ++i)
-    if (nodes_[i].kind == Node::Kind::tensor && !check_tensor_sizes_differ(nodes_[i].tensor, node_spans_[i]))
-      return false;
+  if (!check_repeated_sizes(result) || !check_factor_sizes()) return false;
   if (!is_at_end_of_line()) return report_expected("an operator or the end of the line", "a statement ends its line");
   const bool product_of_two = nodes_.size() == 3 && nodes_[0].kind == Node::Kind::tensor &&
                               nodes_[1].kind == Node::Kind::tensor && nodes_[2].function == Function::multiply;
   if (is_product_chain(result)) {
     std::vector<ParsedOperand> factors;
-    for (std::size_t i = 0; i < nodes_.size(); ++i)
-      if (nodes_[i].kind == Node::Kind::tensor) factors.push_back(operand_at_node(i));
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].kind != Node::Kind::tensor) continue;
+      if (!check_tensor_sizes_differ(nodes_[i].tensor, node_spans_[i])) return false;
+      factors.push_back(operand_at_node(i));
+    }
     return add_chain(factors, result);
   }
   if (product_of_two || is_summed_product(result)) {
@@ -184,7 +183,7 @@ bool Parser::add_arrow_product(TensorRef& left, TensorRef& right, TensorRef& res
                     "bf16[B, F]",
                     result.name, left.name, right.name, result.name));
   Contraction c;
-  if (!make_contraction(l, r, result, c)) return false;
+  if (!check_ref_sizes_differ(result) || !make_contraction(l, r, result, c)) return false;
   if (left.suffix && !check_suffix(left, l, c)) return false;
   if (right.suffix && !check_suffix(right, r, c)) return false;
   if (result.name.empty()) result.name = unused_name("Z");
@@ -261,7 +260,6 @@ bool Parser::parse_axes(TensorRef& m) {
   std::vector<Axis>& out = m.axes;
   const Token bracket = consume_token();
   if (peek().is_symbol("]")) return report_expected("a dimension", "a single number is bf16[1]");
-  allows_repeated_sizes_ = conv_weights_.contains(m.name);
   if (m.may_have_computed_size && has_computed_size()) {
     ExtentExpression rows;
     if (!parse_extent(rows, 0)) return false;
@@ -284,8 +282,7 @@ bool Parser::parse_axis(std::vector<Axis>& out) {
   a.span = token.span;
   if (token.kind == TokenKind::number) {
     if (!parse_positive_integer(a.literal, "a size")) return false;
-    const bool twice = a.literal > 1 && contains(out, a);
-    if (twice && !allows_repeated_sizes_) return report_repeated_size(a);
+    for (const Axis& before : out) a.repetition += a.literal > 1 && before.has_same_size(a);
   } else if (token.kind == TokenKind::name) {
     a.dim = std::string(token.text);
     if (!mesh_suffix(token.text).empty() ? !parse_sharded_axis(token, a, out) : !check_dim_name(token)) return false;
@@ -299,18 +296,6 @@ bool Parser::parse_axis(std::vector<Axis>& out) {
                            token.is_symbol("-") ? "a size is at least 1" : "a name such as B, or a size such as 128");
   }
   out.push_back(std::move(a));
-  return true;
-}
-
-bool Parser::report_repeated_size(const Axis& axis) {
-  return report_error(axis.span, fmt::format("the size {} appears twice in one tensor", axis.literal),
-                      fmt::format("give one of them a name, to distinguish them: dims W = {}", axis.literal));
-}
-
-// Rejects equal literal sizes. Brackets may repeat them for weights of a conv, but not in results and products.
-bool Parser::check_ref_sizes_differ(const TensorRef& m) {
-  for (auto a = m.axes.begin(); a != m.axes.end(); ++a)
-    if (a->literal > 1 && std::find(m.axes.begin(), a, *a) != a) return report_repeated_size(*a);
   return true;
 }
 

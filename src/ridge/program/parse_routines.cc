@@ -186,29 +186,19 @@ bool Parser::check_routine_unsharded(const Routine& routine, const TensorRef& re
                       "`ridge explain --split N=4` counts what each of several chips does if the program is not split");
 }
 
-bool Parser::check_routine(const Routine& routine, const TensorRef& result) {
+// May complete the routine: a convolution's tensors determine where its channels are.
+bool Parser::check_routine(Routine& routine, const TensorRef& result) {
   if (routine.kind == RoutineKind::conv) return check_conv(routine, result);
-  if (routine.kind == RoutineKind::quantize) return check_quantize(routine, result);
+  if (!check_ref_sizes_differ(result)) return false;
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     if (nodes_[i].kind == Node::Kind::tensor && !check_tensor_sizes_differ(nodes_[i].tensor, node_spans_[i]))
       return false;
+  if (routine.kind == RoutineKind::quantize) return check_quantize(routine, result);
   if (routine.kind == RoutineKind::gather || routine.kind == RoutineKind::scatter)
     return check_gather_or_scatter(routine, result);
   if (routine.kind == RoutineKind::topk) return check_topk(routine, result);
   if (routine.kind == RoutineKind::routed) return check_routed(routine, result);
   return check_same_axes(routine, result);
-}
-
-// Rejects tensors with equal sizes; only weights of a convolution may have them.
-bool Parser::check_tensor_sizes_differ(int tensor, TextSpan span) {
-  const Tensor& t = program_.tensors[tensor];
-  for (std::size_t i = 0; i < t.axes.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (t.axes[i] == t.axes[j] && !is_literal_one(t.axes[i]))
-        return report_error(span,
-                            fmt::format("'{}' has the {} twice; only conv takes it", t.name, describe_axis(t.axes[i])),
-                            "give one of them a name, to distinguish them");
-  return true;
 }
 
 // gather: row ids[n] of the table; scatter: adds row n to row ids[n].

@@ -65,6 +65,7 @@ bool Parser::declare_stacked_input(const TensorRef& m) {
     return report_error(m.type_span, fmt::format("expected a computed size, found one equal to {}", rows),
                         "an input in parts has more rows than a part: 2*F, or F + G");
   if (m.suffix) return check_no_suffix(m);
+  if (!check_ref_sizes_differ(m)) return false;
   if (is_sharded(m))
     return report_error(m.type_span, fmt::format("'{}' is read in parts and cannot be split over devices", m.name),
                         "declare each part as an input of its own");
@@ -109,6 +110,7 @@ bool Parser::report_not_stacked(const Token& named) {
 }
 
 bool Parser::parse_stack_part(const TensorRef& m) {
+  if (!check_ref_sizes_differ(m)) return false;
   const Token stack_name = consume_token();
   const StackedInput* const found = find_stack(std::string(stack_name.text));
   if (!found && tensor_index_.contains(std::string(stack_name.text))) return report_not_stacked(stack_name);

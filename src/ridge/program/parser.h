@@ -148,14 +148,15 @@ class Parser {
   bool parse_routine_over(Routine& out, const Token& keyword);
   bool parse_routine_option(Routine& out, const Token& keyword, std::vector<std::string>& seen);
   bool check_routine_unsharded(const Routine& routine, const TensorRef& result);
-  bool check_routine(const Routine& routine, const TensorRef& result);
-  bool check_conv(const Routine& routine, const TensorRef& result);
+  bool check_routine(Routine& routine, const TensorRef& result);
+  bool check_conv(Routine& routine, const TensorRef& result);
+  bool find_conv_layout(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
+                        const TensorRef& result) const;
+  bool check_conv_sizes(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
+                        const TensorRef& result);
   bool check_conv_channels(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w);
   bool check_conv_windows(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
                           const TensorRef& result);
-  bool check_tensor_sizes_differ(int tensor, TextSpan span);
-  bool check_ref_sizes_differ(const TensorRef& ref);
-  bool report_repeated_size(const Axis& axis);
   bool check_gather_or_scatter(const Routine& routine, const TensorRef& result);
   bool check_gather_result(const ParsedOperand& table, const ParsedOperand& ids, const Axis& over,
                            const TensorRef& result);
@@ -223,6 +224,19 @@ class Parser {
   int report_unknown_tensor(const Token& token);
   bool report_unknown_dimension(const Token& token);
 
+  // Sizes that occur several times in a tensor: repeated_sizes.cc.
+  struct AxesOfOperand {
+    std::vector<Axis> axes;
+    std::string description;
+    TextSpan span;
+  };
+  bool report_repeated_size(const Axis& axis);
+  bool check_ref_sizes_differ(const TensorRef& ref);
+  bool check_tensor_sizes_differ(int tensor, TextSpan span);
+  bool check_repeated_sizes(const TensorRef& result);
+  bool check_size_count(const std::vector<AxesOfOperand>& all, const AxesOfOperand& most, const Axis& size);
+  bool check_factor_sizes();
+
   // Roles of dimensions: check_dimensions.cc.
   bool make_contraction(ParsedOperand left, ParsedOperand right, const TensorRef& result, Contraction& out);
   void match_grouped_dim(ParsedOperand& operand, const ParsedOperand& other, const TensorRef& result,
@@ -245,11 +259,9 @@ class Parser {
   std::unordered_map<std::string, int> tensor_index_;
   std::unordered_map<std::string, std::size_t> dim_index_;
   std::unordered_set<std::string> declared_mesh_;
-  std::unordered_set<std::string> later_names_;   // tensors declared or written anywhere
-  std::unordered_set<std::string> used_names_;    // names outside brackets
-  std::unordered_set<std::string> conv_weights_;  // second operands of conv, whose sizes may be equal
-  bool infers_result_ = false;                    // the current product has no explicit result
-  bool allows_repeated_sizes_ = false;            // the current brackets may repeat a size
+  std::unordered_set<std::string> later_names_;  // tensors declared or written anywhere
+  std::unordered_set<std::string> used_names_;   // names outside brackets
+  bool infers_result_ = false;                   // the current product has no explicit result
   std::unordered_set<std::string> declared_dims_;
   std::string scan_result_;  // result of the current scan; in the body its name is the previous step
   std::vector<Node> nodes_;  // nodes of the current expression

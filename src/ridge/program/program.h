@@ -24,18 +24,21 @@ namespace ridge {
 
 // Axis of a tensor: a named dimension or a literal size (bf16[1]). Axes of a statement are matched with ==: by name,
 // literals above 1 by value (8192 in both operands of bf16[8, 8192] * bf16[8192, 64] -> bf16[8, 64] is one dimension).
-// A literal 1 matches nothing and needs no match. Only a literal 1 can occur twice in a tensor. An axis D_XY is
+// A literal 1 matches nothing and needs no match. If a literal above 1 occurs several times in a tensor, the axes are
+// numbered in order (`repetition`), and each matches the one with its number in another tensor. An axis D_XY is
 // sharded: each device holds one of X*Y shards of at most ceil(D/(X*Y)) elements.
 struct Axis {
   std::string dim;           // "" for a literal
   std::int64_t literal = 0;  // at least 1 if `dim` is ""
   std::string mesh = {};     // mesh axes that it is split over, outermost first: "XY"; "" if replicated
   TextSpan span = {};
+  int repetition = 0;  // number of earlier axes of the tensor with the same literal above 1
   bool is_named() const { return !dim.empty(); }
   Polynomial extent() const { return is_named() ? Polynomial::make_symbol(dim) : Polynomial(literal); }
   // Returns the size, or nullopt if the dimension has no value.
   std::optional<std::int64_t> size(const Bindings& sizes) const;
-  bool operator==(const Axis& o) const { return dim == o.dim && literal == o.literal; }  // ignores mesh axes
+  bool has_same_size(const Axis& o) const { return dim == o.dim && literal == o.literal; }
+  bool operator==(const Axis& o) const { return has_same_size(o) && repetition == o.repetition; }  // ignores mesh axes
 };
 bool has_dim(const std::vector<Axis>& axes, const std::string& dim);
 

@@ -22,10 +22,10 @@ TEST(Parse, RejectsInvalidConvolutions) {
   hint: another size has another name: dims P = H/2
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x)",
-       R"(program:1:39: the size 3 appears twice in one tensor
-  x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
-                                        ^
-  hint: give one of them a name, to distinguish them: dims W = 3
+       R"(program:2:17: expected 2 tensors in conv, found 1
+  y[N, K, H, W] = conv(x)
+                  ^^^^
+  hint: write conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, x)",
        R"(program:2:17: expected 2 tensors in conv, found 3
@@ -64,10 +64,10 @@ TEST(Parse, RejectsInvalidConvolutions) {
   hint: write conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x * 2, w, padding = 1)",
-       R"(program:1:39: the size 3 appears twice in one tensor
-  x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
-                                        ^
-  hint: give one of them a name, to distinguish them: dims W = 3
+       R"(program:2:24: expected ',' or ')', found '*'
+  y[N, K, H, W] = conv(x * 2, w, padding = 1)
+                         ^
+  hint: conv takes names of tensors; compute other arguments in a statement of their own
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1) + 1",
        R"(program:2:41: expected the end of the line, found '+'
@@ -82,10 +82,10 @@ TEST(Parse, RejectsInvalidConvolutions) {
   hint: give it a statement of its own: t[N, D] = conv(…)
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv x",
-       R"(program:1:39: the size 3 appears twice in one tensor
-  x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
-                                        ^
-  hint: give one of them a name, to distinguish them: dims W = 3
+       R"(program:2:22: expected '(' after 'conv', found 'x'
+  y[N, K, H, W] = conv x
+                       ^
+  hint: write conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1",
        R"(program:2:21: expected ')' for this '(', found end of the program
@@ -121,7 +121,7 @@ TEST(Parse, RejectsInvalidConvolutions) {
        R"(program:2:6: expected the channels K of 'w', found C
   y[N, C, H, W] = conv(x, w, padding = 1)
        ^
-  hint: the first dimension of the weights is the second of the result
+  hint: the first dimension of the weights is the second of the result, or its last
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, D, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)",
        R"(program:2:25: 'w'[K, D, 3, 3] has D channels of the input, 'x'[N, C, H, W] has C
@@ -133,13 +133,13 @@ TEST(Parse, RejectsInvalidConvolutions) {
        R"(program:2:25: 4 groups of 3 channels are not the 8 that 'x' has
   y[N, K, H, W] = conv(x, w, padding = 1, groups = 4)
                           ^
-  hint: groups times the second size of the weights is the second size of the input
+  hint: groups times the channels of the weights are the channels of the input
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)\nz[K] = sum(w over C)",
-       R"(program:3:12: 'w' has the size 3 twice; only conv takes it
+       R"(program:3:8: size 3 of 'sum(…)' is not in the result z[K]
   z[K] = sum(w over C)
-             ^
-  hint: give one of them a name, to distinguish them
+         ^^^
+  hint: add it to the result, or reduce over it: sum(… over D)
 )"},
       {"x: bf16[N_X, C, H, W]  w: bf16[K, C, 3, 3]\ny[N_X, K, H, W] = conv(x, w, padding = 1)",
        R"(program:2:24: conv takes no operand that is split over devices
@@ -147,17 +147,95 @@ TEST(Parse, RejectsInvalidConvolutions) {
                          ^
   hint: `ridge explain --split N=4` counts what each of several chips does if the program is not split
 )"},
-      {"w: bf16[K, 3, 3]\ny[K, 3] = relu(w)",
-       R"(program:1:15: the size 3 appears twice in one tensor
-  w: bf16[K, 3, 3]
-                ^
-  hint: give one of them a name, to distinguish them: dims W = 3
+      {"x: bf16[N, H, W, C]  w: bf16[K, 3, 3, D]\ny[N, H, W, K] = conv(x, w, padding = 1)",
+       R"(program:2:25: 'w'[K, 3, 3, D] has D channels of the input, 'x'[N, H, W, C] has C
+  y[N, H, W, K] = conv(x, w, padding = 1)
+                          ^
+  hint: use the same in both; with groups = G the weights have 1/G of them
+)"},
+      {"x: bf16[N, H, W, 8]  w: bf16[K, 3, 3, 3]\ny[N, H, W, K] = conv(x, w, padding = 1, groups = 4)",
+       R"(program:2:25: 4 groups of 3 channels are not the 8 that 'x' has
+  y[N, H, W, K] = conv(x, w, padding = 1, groups = 4)
+                          ^
+  hint: groups times the channels of the weights are the channels of the input
+)"},
+      {"x: bf16[N, H, W, C]  w: bf16[K, 3, 3, C]\ny[N, H, W, K] = conv(x, w)",
+       R"(program:2:6: the result has 'H' positions like the input, but the window has H - 2
+  y[N, H, W, K] = conv(x, w)
+       ^
+  hint: padding = 1 keeps the size; another size has another name
 )"},
       {"conv: bf16[N]",
        R"(program:1:1: expected the name of a tensor, found 'conv', which is a reserved word
   conv: bf16[N]
   ^^^^
   hint: use another name, such as x
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+TEST(Parse, RejectsRepeatedSizesThatDoNotMatchInOrder) {
+  constexpr RejectedProgram rejects[] = {
+      {"w: bf16[K, 3, 3]\ny[K, 3] = relu(w)",
+       R"(program:2:1: 'y' has the size 3 once, and 'w' has it twice, so it is unclear which of them match
+  y[K, 3] = relu(w)
+  ^
+  hint: give one of them a name, to distinguish them: dims W = 3
+)"},
+      {"x: f32[64, 64, 7, 7]  b: f32[64]\ny[64, 64, 7, 7] = x + b",
+       R"(program:2:23: 'b' has the size 64 once, and 'y' has it twice, so it is unclear which of them match
+  y[64, 64, 7, 7] = x + b
+                        ^
+  hint: give one of them a name, to distinguish them: dims W = 64
+)"},
+      {"x: f32[N, 7, 7, 7]\ny[N] = mean(x over 7, 7)",
+       R"(program:2:8: 'mean' has the size 7 twice, and 'x' has it 3 times, so it is unclear which of them match
+  y[N] = mean(x over 7, 7)
+         ^^^^
+  hint: give one of them a name, to distinguish them: dims W = 7
+)"},
+      {"x: f32[8, 8]  w: f32[8, 8]\ny[8, 8] = x * w",
+       R"(program:2:15: 'x' and 'w' have the size 8 several times, so it is unclear what is summed
+  y[8, 8] = x * w
+                ^
+  hint: give one of them a name, to distinguish them: dims W = 8
+)"},
+      {"x: f32[8, 8]  w: f32[8, 8]\ny[8, 8] = x * w * x",
+       R"(program:2:15: 'x' and 'w' have the size 8 several times, so it is unclear what is summed
+  y[8, 8] = x * w * x
+                ^
+  hint: give one of them a name, to distinguish them: dims W = 8
+)"},
+      {"x: f32[8, T]\ny[8, 8] = cumsum(x over T)",
+       R"(program:2:6: the size 8 appears twice in one tensor
+  y[8, 8] = cumsum(x over T)
+       ^
+  hint: give one of them a name, to distinguish them: dims W = 8
+)"},
+      {"x: f32[8, 8, T]\ny[8, 8, T] = cumsum(x over T)",
+       R"(program:2:6: the size 8 appears twice in one tensor
+  y[8, 8, T] = cumsum(x over T)
+       ^
+  hint: give one of them a name, to distinguish them: dims W = 8
+)"},
+      {"x: f32[8, 8, T]\nh[8, T] = scan(h + x over T)",
+       R"(program:2:20: 'x' has the size 8 twice, which this statement cannot distinguish
+  h[8, T] = scan(h + x over T)
+                     ^
+  hint: give one of them a name, to distinguish them: dims W = 8
+)"},
+      {"w: f32[2*F, 3, 3]\nup[F, 3, 3] = w[0:F]",
+       R"(program:1:16: the size 3 appears twice in one tensor
+  w: f32[2*F, 3, 3]
+                 ^
+  hint: give one of them a name, to distinguish them: dims W = 3
+)"},
+      {"bf16[B, D] * bf16[D, F] -> bf16[3, 3]",
+       R"(program:1:36: the size 3 appears twice in one tensor
+  bf16[B, D] * bf16[D, F] -> bf16[3, 3]
+                                     ^
+  hint: give one of them a name, to distinguish them: dims W = 3
 )"},
   };
   expect_rejected(rejects);

@@ -53,6 +53,30 @@ TEST(RoundTrip, HoldsForEverySmallExpression) {
     ASSERT_EQ(round_trip_error("a: f32[N, M]\nb: f32[M]\ny[M, N] = a + " + e), "") << e;
 }
 
+// Equal sizes are matched in order; the channels of a convolution are second, or last if only that fits.
+TEST(RoundTrip, HoldsForEqualSizesAndBothPlacesOfChannels) {
+  const auto is_channels_last = [](const std::string& text) {
+    EXPECT_EQ(round_trip_error(text), "") << text;
+    const Program program = parse(text).value();
+    const auto& e = std::get<Expression>(program.statements[0].op);
+    return e.routine->channels_last;
+  };
+  const auto conv = [](const std::string& x, const std::string& w, const std::string& y, const std::string& groups) {
+    return "x: f32[" + x + "]\nw: f32[" + w + "]\ny[" + y + "] = conv(x, w, padding = 1, groups = " + groups + ")";
+  };
+  EXPECT_FALSE(is_channels_last(conv("N, 128, 56, 56", "128, 128, 3, 3", "N, 128, 56, 56", "1")));
+  EXPECT_FALSE(is_channels_last(conv("3, 3, 3, 3", "3, 3, 3, 3", "3, 3, 3, 3", "1")));
+  EXPECT_FALSE(is_channels_last(conv("3, C, 3, 3", "K, 2, 3, 3", "3, K, 3, 3", "C/2")));
+  EXPECT_TRUE(is_channels_last(conv("1, 56, 56, 64", "64, 3, 3, 64", "1, 56, 56, 64", "1")));
+  EXPECT_TRUE(is_channels_last(conv("64, 64, 64, 64", "64, 3, 3, 64", "64, 64, 64, 64", "1")));
+  EXPECT_TRUE(is_channels_last(conv("N, H, C", "K, 3, C", "N, H, K", "1")));
+  EXPECT_TRUE(is_channels_last(conv("N, H, W, D, C", "C, 3, 3, 3, 1", "N, H, W, D, C", "C")));
+  for (const char* text :
+       {"x: f32[3, 5, 5]\ny: f32[3, 5, 5] = relu(x) + x", "x: f32[5, 5]\ny: f32[1] = sum(x over 5, 5)",
+        "x: f32[N, 5, 5]\ns: f32[N]\ny: f32[N, 5, 5] = x * s"})
+    EXPECT_EQ(round_trip_error(text), "") << text;
+}
+
 TEST(RoundTrip, PowersAreRightAssociativeAndBindTighterThanSigns) {
   const auto printed = [](const std::string& e) {
     const std::string text = print_program(parse("a: f32[N]\ny[N] = " + e).value());

@@ -45,8 +45,9 @@ Status check_window(const program::SourceText& source, const WindowDimension& w,
 Status check_groups(const program::SourceText& source, const Program& program, const Expression& conv,
                     const Bindings& sizes) {
   const std::vector<int> in = expression_operands(conv);
-  const Axis &input_channels = tensor_at(program, in[0]).axes[1], &weight_channels = tensor_at(program, in[1]).axes[1],
-             &output_channels = tensor_at(program, in[1]).axes[0];
+  const std::vector<Axis>&x = tensor_at(program, in[0]).axes, &w = tensor_at(program, in[1]).axes;
+  const std::size_t at = conv_axes(*conv.routine, x.size()).channels;
+  const Axis &input_channels = x[at], &weight_channels = w[at], &output_channels = w[0];
   if (!conv.routine->groups.has_all_values(sizes)) return Done{};
   const auto groups = conv.routine->groups.evaluate(sizes);
   const auto channels = input_channels.size(sizes), each = weight_channels.size(sizes),
@@ -59,7 +60,7 @@ Status check_groups(const program::SourceText& source, const Program& program, c
     return source.error_at(span,
                            fmt::format("{} groups of {} channels are not the {} that '{}' has", *groups, *each,
                                        *channels, tensor_at(program, in[0]).name),
-                           "groups times the second size of the weights is the second size of the input");
+                           "groups times the channels of the weights are the channels of the input");
   if (results && *results % *groups != 0)
     return source.error_at(span,
                            fmt::format("{} channels of the result cannot be divided into {} groups", *results, *groups),
@@ -75,7 +76,9 @@ Reason conv_split_unsupported_reason(const Program& program, const Expression& c
   const std::vector<Axis>&x = tensor_at(program, expression_operands(conv)[0]).axes,
         &w = tensor_at(program, expression_operands(conv)[1]).axes;
   const bool one_group = conv.routine->groups == Polynomial(1);
-  const bool each_its_own = conv.routine->groups == Polynomial::make_symbol(dim) && x[1].dim == dim && w[0].dim == dim;
+  const std::size_t channels = conv_axes(*conv.routine, x.size()).channels;
+  const bool each_its_own =
+      conv.routine->groups == Polynomial::make_symbol(dim) && x[channels].dim == dim && w[0].dim == dim;
   if (one_group || each_its_own || x[0].dim == dim) return {};
   return "its groups would be split";
 }
@@ -98,8 +101,8 @@ std::string_view routine_name(RoutineKind kind) {
 
 bool operator==(const Routine& a, const Routine& b) {
   return a.kind == b.kind && a.over == b.over && a.stride == b.stride && a.padding == b.padding &&
-         a.dilation == b.dilation && a.groups == b.groups && a.format == b.format && a.loads == b.loads &&
-         a.capacity == b.capacity;
+         a.dilation == b.dilation && a.groups == b.groups && a.channels_last == b.channels_last &&
+         a.format == b.format && a.loads == b.loads && a.capacity == b.capacity;
 }
 
 const Routine* routine_of(const Statement& statement) {
@@ -123,10 +126,20 @@ std::vector<WindowDimension> conv_windows(const Program& program, const Expressi
   const std::vector<int> in = expression_operands(conv);
   const std::vector<Axis>&x = tensor_at(program, in[0]).axes, &w = tensor_at(program, in[1]).axes,
         &y = tensor_at(program, conv.result).axes;
+  const Routine& r = *conv.routine;
+  const auto size_of = [](Axis axis) {
+    axis.repetition = 0;
+    return axis;
+  };
   std::vector<WindowDimension> out;
-  for (std::size_t i = conv_leading_axes; i < x.size(); ++i)
-    out.push_back({x[i], y[i], w[i], conv.routine->stride, conv.routine->padding, conv.routine->dilation});
+  const std::size_t first = conv_axes(r, x.size()).first_window;
+  for (std::size_t i = first; i < first + x.size() - 2; ++i)
+    out.push_back({size_of(x[i]), size_of(y[i]), size_of(w[i]), r.stride, r.padding, r.dilation});
   return out;
+}
+
+ConvAxes conv_axes(const Routine& conv, std::size_t axes) {
+  return conv.channels_last ? ConvAxes{axes - 1, 1} : ConvAxes{1, 2};
 }
 
 std::optional<std::int64_t> count_window_positions(const WindowDimension& w, std::int64_t in, std::int64_t kernel) {

@@ -1,5 +1,6 @@
 // Routines: operations that are not elementwise. Each is a statement of its own.
 //   y[N, K, H, W] = conv(x, w, stride = 1, padding = 1)   x: bf16[N, C, H, W], w: bf16[K, C, 3, 3]
+//   y[N, H, W, K] = conv(x, w, stride = 1, padding = 1)   x: bf16[N, H, W, C], w: bf16[K, 3, 3, C]
 //   y[N, D] = gather(table, ids over V)                   table: bf16[V, D], ids: int32[N]: y[n] = table[ids[n]]
 //   y[V, D] = scatter(x, ids over V)                      y[v] is the sum of all x[n] with ids[n] = v
 //   y[N, T] = cumsum(x over T)
@@ -31,6 +32,7 @@ struct Routine {
   // its bounds. Channels are divided into `groups` that are convolved separately.
   std::int64_t stride = 1, padding = 0, dilation = 1;
   Polynomial groups = 1;
+  bool channels_last = false;  // x[N, H, W, C] and w[K, R, S, C] instead of x[N, C, H, W] and w[K, C, R, S]
   // routed: rows per expert, or {} for an even distribution. Rows beyond `capacity` are dropped, unless it is 0.
   std::vector<std::int64_t> loads = {};
   std::int64_t capacity = 0;
@@ -44,14 +46,20 @@ const Routine* routine_of(const Statement& statement);
 // Returns the tensors of the expression, in order.
 std::vector<int> expression_operands(const Expression& expression);
 
-// Window dimension of a convolution, with its sizes as axes.
+// Window dimension of a convolution, with its sizes as axes. Equal sizes are equal here, whichever axes have them.
 struct WindowDimension {
   Axis in, out, kernel;
   std::int64_t stride = 1, padding = 0, dilation = 1;
   bool operator==(const WindowDimension&) const = default;
 };
 std::vector<WindowDimension> conv_windows(const Program& program, const Expression& conv);
-inline constexpr std::size_t conv_leading_axes = 2;  // leading axes: batch, channels
+
+// Positions of axes that the input, the weights and the result of a convolution have in common. The first axis of the
+// input and of the result is the batch, that of the weights are the channels of the result.
+struct ConvAxes {
+  std::size_t channels, first_window;
+};
+ConvAxes conv_axes(const Routine& conv, std::size_t axes);  // axes: number of axes of each of the three tensors
 inline constexpr std::int64_t max_window = 1 << 16;
 
 // Returns the number of window positions, floor((in + 2*padding - dilation*(kernel - 1) - 1)/stride) + 1, or nullopt if

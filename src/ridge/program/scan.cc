@@ -32,7 +32,9 @@ bool Parser::parse_scan(const TensorRef& result, std::size_t first_token, const 
   if (!contains(result.axes, over))
     return report_error(over.span, fmt::format("'{}' is not in the result {}", over.dim, format_axes(result.axes)),
                         "the result contains all steps along it");
-  if (!check_scan_body(result) || !check_routine_unsharded(out, result) || !check_expression(result)) return false;
+  if (!check_ref_sizes_differ(result) || !check_scan_body(result) || !check_routine_unsharded(out, result) ||
+      !check_expression(result))
+    return false;
   std::vector<int> values;
   for (const Node& node : nodes_)
     if (node.kind == Node::Kind::tensor) values.push_back(node.tensor);

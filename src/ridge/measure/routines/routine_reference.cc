@@ -65,19 +65,20 @@ class ElementEvaluator {
   Expected evaluate_conv(const std::vector<std::int64_t>& y) const {
     const Routine& r = *e_.routine;
     const std::vector<Axis>& w = tensor_axes(in_[1]);
-    const std::int64_t each = size(w[1]), groups = size(tensor_axes(in_[0])[1]) / each;
-    std::int64_t window_points = each;
-    for (std::size_t d = conv_leading_axes; d < w.size(); ++d) window_points *= size(w[d]);
+    const auto [channels, first_window] = conv_axes(r, w.size());
+    const std::int64_t each = size(w[channels]), groups = size(tensor_axes(in_[0])[channels]) / each;
+    std::int64_t window_points = 1;
+    for (std::size_t d = 1; d < w.size(); ++d) window_points *= size(w[d]);
     Expected out;
     for (std::int64_t point = 0; point < window_points; ++point) {
       std::vector<std::int64_t> weight(w.size()), from(w.size());
       std::int64_t rest = point;
       for (std::size_t d = w.size(); d-- > 1; rest /= size(w[d])) weight[d] = rest % size(w[d]);
-      weight[0] = y[1];
+      weight[0] = y[channels];
       from[0] = y[0];
-      from[1] = y[1] * groups / size(w[0]) * each + weight[1];
+      from[channels] = y[channels] * groups / size(w[0]) * each + weight[channels];
       bool is_inside = true;
-      for (std::size_t d = conv_leading_axes; d < w.size(); ++d) {
+      for (std::size_t d = first_window; d < first_window + w.size() - 2; ++d) {
         from[d] = y[d] * r.stride + weight[d] * r.dilation - r.padding;
         is_inside = is_inside && from[d] >= 0 && from[d] < size(tensor_axes(in_[0])[d]);
       }

@@ -91,6 +91,30 @@ TEST(Run, layers_of_routines_match_the_reference) {
     }
 }
 
+TEST(Run, convolutions_with_equal_sizes_or_channels_last_match_the_reference) {
+  const std::vector<std::string> programs{
+      // The batch, both channels and the window positions are 8; the batch is 8 again in the result.
+      "x: f32[8, 8, 8, 8]   w: bf16[8, 8, 3, 3]\n"
+      "y[8, 8, 8, 8] = conv(x, w, padding = 1)\nz: bf16[8, 8, 8, 8] = relu(y) * 2 - x",
+      "x: bf16[N, 6, 9, 9]   w: bf16[6, 6, 3, 3]   b: bf16[6]   s: f32[N, 6]\n"
+      "y[N, 6, 9, 9] = conv(x, w, padding = 1)\nz: f32[N, 6, 9, 9] = relu(y + b) * s + x\n"
+      "m: f32[N, 6] = mean(z over 9, 9)\np: f32[N, 6, 9, 9] = z - max(z over 9, 9)\nq: f32[N, 6, 9, 9] = z * s",
+      "x: f32[N, 5, 6, 4, 7]   w: f32[9, 2, 3, 2, 7]   b: f32[9]\n"
+      "y[N, 4, 4, 3, 9] = conv(x, w)\nz: f32[N, 4, 4, 3, 9] = gelu(y + b)",
+      "x: int8[N, 5, 6, C]   w: int8[K, 2, 3, C]\ny: f32[N, 4, 4, K] = conv(x, w)",
+      "x: bf16[N, 7, 7, C]   w: f32[K, 3, 3, 3]   r: bf16[N, 7, 7, K]\n"
+      "y[N, 7, 7, K] = conv(x, w, padding = 1, groups = 2)\nz: bf16[N, 7, 7, K] = relu(y + r)",
+      "x: bf16[N, 7, 7, C]   w: bf16[C, 3, 3, 1]   b: bf16[C]\n"
+      "y[N, 4, 4, C] = conv(x, w, padding = 1, stride = 2, groups = C)\nz: bf16[N, 4, 4, C] = relu(y + b)",
+      "x: int8[N, 7, C]   w: int8[C, 3, 1]\ny: bf16[N, 5, C] = conv(x, w, groups = C)"};
+  for (const std::string& text : programs)
+    for (const bool fuse : {false, true}) {
+      const auto m = measure_program(text, {{"N", 3}, {"C", 6}, {"K", 4}}, {.fuse = fuse, .passes = 1});
+      ASSERT_TRUE(m.ok()) << text << "\n" << m.error().to_string();
+      EXPECT_FALSE(m->mismatch) << text << "\n" << m->mismatch->to_string();
+    }
+}
+
 template <class T> Array array_of(std::vector<T>& values, DType dtype) {
   return {dtype, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
 }

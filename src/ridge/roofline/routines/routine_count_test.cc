@@ -48,7 +48,13 @@ class LoopNest {
     for (const Axis& a : tensor(t).axes) n *= size(a);
     return n;
   }
-  std::int64_t extent(int t, std::size_t d) const { return d < tensor(t).axes.size() ? size(tensor(t).axes[d]) : 1; }
+  // Returns the size of the batch (0), the channels (1) or a window dimension.
+  std::int64_t extent(int t, std::size_t d) const {
+    const std::vector<Axis>& axes = tensor(t).axes;
+    if (d >= axes.size()) return 1;
+    if (e_.routine->channels_last && d > 0) d = d == 1 ? axes.size() - 1 : d - 1;
+    return size(axes[d]);
+  }
 
   void conv() {
     const Routine& r = *e_.routine;

@@ -16,8 +16,9 @@ class RoutineCounter {
 
   RoutineWork count_conv(const ProgramMasks& masks, const StatementMasks& masked) const {
     const std::vector<Axis>&x = axes(operands_[0]), &w = axes(operands_[1]);
-    std::vector<Axis> around{axes(routine_.result)[0], w[0], w[1]};
-    Polynomial inside = elements_(around, 2), all = inside, read = elements_({x[0], x[1]}, 1);
+    const std::size_t channels = conv_axes(*routine_.routine, x.size()).channels;
+    std::vector<Axis> around{axes(routine_.result)[0], w[0], w[channels]};
+    Polynomial inside = elements_(around, 2), all = inside, read = elements_({x[0], x[channels]}, 1);
     const std::vector<WindowDimension> windows_along = conv_windows(program_, routine_);
     for (std::size_t i = 0; i < windows_along.size(); ++i) {
       inside = inside * symbolic_count(windows_along[i], WindowCount::taps, masks, masked.taps[i]);

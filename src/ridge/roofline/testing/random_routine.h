@@ -35,23 +35,27 @@ class RandomRoutineMaker {
     RandomRoutine out;
     const int along = 1 + random_.below(3), stride = 1 + random_.below(3), padding = random_.below(4),
               dilation = 1 + random_.below(2), groups = 1 + random_.below(3), each = 1 + random_.below(2);
-    const bool named = random_.below(2) == 0, has_named_channels = groups > 1 && random_.below(2) == 0;
+    const bool named = random_.below(2) == 0, has_named_channels = groups > 1 && random_.below(2) == 0,
+               last = random_.below(2) == 0, literal = random_.below(3) == 0;
     out.sizes = {{"N", 1 + random_.below(2)}, {"C", groups * each}, {"K", groups * (1 + random_.below(2))}};
     std::string channels = groups == 1 ? "C" : std::to_string(each);
     if (has_named_channels) channels = "G";
-    std::string x = "N, C", w = "K, " + channels, y = "N, K";
+    std::string x, w, y;
     if (has_named_channels) out.sizes["G"] = each;
     for (int i = 0; i < along; ++i) {
       int kernel = 1 + random_.below(4), in = 1 + random_.below(7);
       while (in + 2 * padding < dilation * (kernel - 1) + 1) ++in;
       const int positions = (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
-      x += fmt::format(", H{}", i);
-      y += fmt::format(", P{}", i);
+      x += literal ? fmt::format(", {}", in) : fmt::format(", H{}", i);
+      y += literal ? fmt::format(", {}", positions) : fmt::format(", P{}", i);
       w += named ? fmt::format(", R{}", i) : fmt::format(", {}", kernel);
-      out.sizes[fmt::format("H{}", i)] = in;
-      out.sizes[fmt::format("P{}", i)] = positions;
+      if (!literal) out.sizes[fmt::format("H{}", i)] = in;
+      if (!literal) out.sizes[fmt::format("P{}", i)] = positions;
       if (named) out.sizes[fmt::format("R{}", i)] = kernel;
     }
+    x = last ? fmt::format("N{}, C", x) : fmt::format("N, C{}", x);
+    w = last ? fmt::format("K{}, {}", w, channels) : fmt::format("K, {}{}", channels, w);
+    y = last ? fmt::format("N{}, K", y) : fmt::format("N, K{}", y);
     out.text = fmt::format(
         "x: {}[{}]  w: {}[{}]\ny: {}[{}] = conv(x, w, stride = {}, padding = {}, dilation = {}, "
         "groups = {})",
