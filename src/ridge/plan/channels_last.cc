@@ -15,7 +15,6 @@
 namespace ridge {
 namespace {
 
-constexpr std::size_t channel_axis = 1;
 constexpr std::int64_t pixel_unit = 8;  // the engine's strides are multiples of 16 bytes, 8 elements
 
 std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
@@ -27,47 +26,41 @@ const Expression* find_convolution(const Program& program, int statement) {
              : nullptr;
 }
 
-// Returns the axes in the order of memory with channels last: batch, windows, channels.
-Shape in_memory_order(const Shape& shape) {
-  Shape out = shape;
-  std::rotate(out.begin() + channel_axis, out.begin() + channel_axis + 1, out.end());
-  return out;
-}
-
-// Returns the shape with channels last in memory; adjacent pixels are a multiple of `unit` elements apart.
-Shape with_channels_last(const Shape& shape, std::int64_t unit) {
-  Shape out = shape;
-  std::int64_t stride = round_up(shape[channel_axis].extent, unit);
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    if (i == channel_axis) continue;
-    out[i].stride = stride;
-    stride *= shape[i].extent;
-  }
-  out[channel_axis].stride = 1;
-  return out;
-}
-
-// True if the channels are contiguous and the copy engine can address all other strides.
+// True if the channels are contiguous and the copy engine can address all other strides. `shape` has the channels last.
 bool has_channels_last(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [&](const SizedAxis& axis) {
-    const bool is_channel = &axis == &shape[channel_axis];
-    return axis.extent == 1 || (is_channel ? axis.stride == 1 : axis.stride % pixel_unit == 0);
+    return axis.extent == 1 || (&axis == &shape.back() ? axis.stride == 1 : axis.stride % pixel_unit == 0);
   });
 }
 // True if also all elements of the kernel have one stride, as weights need it.
 bool has_mergeable_taps(const Shape& weights) {
-  for (std::size_t i = conv_leading_axes; i + 1 < weights.size(); ++i)
+  for (std::size_t i = 1; i + 2 < weights.size(); ++i)
     if (weights[i].extent > 1 && weights[i].stride != weights[i + 1].stride * weights[i + 1].extent) return false;
   return true;
 }
 
-// Replaces the strides of axes of one element, which address nothing, by those that memory with channels last has.
-Shape with_usual_unit_strides(const Shape& shape) {
-  Shape out = shape;
-  const Shape usual = with_channels_last(shape, pixel_unit);
-  for (std::size_t i = 0; i < out.size(); ++i)
-    if (out[i].extent == 1) out[i].stride = usual[i].stride;
-  return out;
+// Returns the shape of contiguous memory in the order of the axes, with adjacent pixels 16 bytes apart or a multiple.
+Shape with_aligned_pixels(Shape shape) {
+  std::int64_t stride = 1;
+  for (auto axis = shape.rbegin(); axis != shape.rend(); ++axis) {
+    axis->stride = stride;
+    stride = axis == shape.rbegin() ? round_up(axis->extent, pixel_unit) : stride * axis->extent;
+  }
+  return shape;
+}
+
+// Replaces the strides of axes of one element, which address nothing, by those that memory with aligned pixels has.
+Shape with_usual_unit_strides(Shape shape) {
+  const Shape usual = with_aligned_pixels(shape);
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (shape[i].extent == 1) shape[i].stride = usual[i].stride;
+  return shape;
+}
+
+// Returns the axes of a tensor of a convolution in the order batch (or output channels), windows, channels.
+Shape channels_last(Shape shape, const Routine& conv) {
+  if (!conv.channels_last) std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  return shape;
 }
 
 // Returns the number of elements of memory that a shape with positive strides covers.
@@ -77,32 +70,32 @@ std::int64_t count_memory_elements(const Shape& shape) {
   return std::max(last + 1, count_elements(shape));
 }
 
+// The shapes of the operands and of the result have channels last.
 ops::PixelWindows make_pixel_windows(const Shape& x, const Shape& w, const Shape& y, const Routine& r) {
-  ops::PixelWindows out{.axes = {}, .images = x[0].extent, .channels = w[channel_axis].extent};
+  ops::PixelWindows out{.axes = {}, .images = x[0].extent, .channels = w.back().extent};
   out.image_stride = x[0].stride;
-  const std::size_t dimensions = x.size() - conv_leading_axes;
-  out.axis_strides.fill(x[conv_leading_axes].stride * x[conv_leading_axes].extent);
-  for (std::size_t d = 0; d < dimensions; ++d) {
-    const std::size_t axis = conv_leading_axes + d, to = 3 - dimensions + d;
-    out.axes[to] = {x[axis].extent, y[axis].extent, w[axis].extent, r.stride, r.dilation, r.padding};
-    out.axis_strides[to] = x[axis].stride;
+  out.axis_strides.fill(x[1].stride * x[1].extent);
+  const std::size_t first = 5 - x.size();  // a convolution has one to three window axes
+  for (std::size_t axis = 1; axis + 1 < x.size(); ++axis) {
+    out.axes[first + axis - 1] = {x[axis].extent, y[axis].extent, w[axis].extent, r.stride, r.dilation, r.padding};
+    out.axis_strides[first + axis - 1] = x[axis].stride;
   }
-  out.tap_stride = w.back().stride;
+  out.tap_stride = w[w.size() - 2].stride;
   return out;
 }
 
-// Returns the product of a convolution whose operands have channels last, with the result's dtype f32.
+// Returns the product with an f32 result.
 ops::MatmulProblem make_product(const Shape& x, const Shape& w, const Shape& y, const Routine& r, DType dtype) {
   ops::MatmulProblem out;
   out.pixel_windows = make_pixel_windows(x, w, y, r);
   const ops::PixelWindows& windows = *out.pixel_windows;
   std::int64_t pixels = windows.images;
   for (const ops::WindowAxis& axis : windows.axes) pixels *= axis.out;
-  out.batch = x[channel_axis].extent / windows.channels;
+  out.batch = x.back().extent / windows.channels;
   out.size = {pixels, w[0].extent / out.batch, windows.count_taps() * windows.channels};
-  out.a = {dtype, x.back().stride, 1, out.batch > 1 ? windows.channels : 0};
+  out.a = {dtype, x[x.size() - 2].stride, 1, out.batch > 1 ? windows.channels : 0};
   out.b = {dtype, 1, w[0].stride, out.batch > 1 ? out.size.n * w[0].stride : 0};
-  out.d = {DType::f32, y.back().stride, 1, out.batch > 1 ? out.size.n : 0};
+  out.d = {DType::f32, y[y.size() - 2].stride, 1, out.batch > 1 ? out.size.n : 0};
   return out;
 }
 
@@ -123,28 +116,25 @@ void simplify_single_pixels(ops::MatmulProblem& p) {
   p.pixel_windows.reset();
 }
 
-// Returns the view with an own name for each axis: the kernel of a convolution may have the same literal size twice.
-View with_numbered_axes(View view) {
-  for (std::size_t i = 0; i < view.shape.size(); ++i) view.shape[i].dim = fmt::format("axis {}", i);
-  return view;
-}
-
 // Returns a step that copies a tensor to another memory order.
 PlanStep make_reordering_step(const Lowering& to, int group, int tensor, const View& from, const View& copy) {
   const auto memory_order = [](const View& view) {
-    return format_shape(view.shape.back().stride == 1 ? view.shape : in_memory_order(view.shape));
+    Shape shape = view.shape;
+    std::stable_sort(shape.begin(), shape.end(),
+                     [](const SizedAxis& a, const SizedAxis& b) { return a.stride > b.stride; });
+    return format_shape(shape);
   };
   return make_copy_step(
-      group, with_numbered_axes(from), with_numbered_axes(copy),
+      group, from, copy,
       fmt::format("{}{} to {} order", to.tensor_name(tensor), memory_order(from), memory_order(copy)));
 }
 
-// Returns a view of the tensor with channels last; a step copies it unless its memory has that order.
-View copy_to_channels_last(Lowering& to, int group, int tensor) {
+// Returns an operand of a convolution with channels last; a step copies it unless its memory has that order.
+View copy_to_channels_last(Lowering& to, int group, int tensor, const Routine& conv) {
   View view = to.view_of(tensor);
-  view.shape = with_usual_unit_strides(view.shape);
+  view.shape = with_usual_unit_strides(channels_last(view.shape, conv));
   if (has_channels_last(view.shape) && has_mergeable_taps(view.shape)) return view;
-  const Shape shape = with_channels_last(view.shape, pixel_unit);
+  const Shape shape = with_aligned_pixels(view.shape);
   const View copy{to.add_buffer(view.dtype, count_memory_elements(shape)), view.dtype, shape};
   to.plan.steps.push_back(make_reordering_step(to, group, tensor, view, copy));
   return copy;
@@ -168,37 +158,44 @@ Reason device_convolution_blocker(const Program& program, const std::vector<Shap
   if (x != w || !OperandDTypes::contains(x))
     return fmt::format("{} multiplies {} by {}: tensor cores take two bf16 or two f16",
                        program.tensors[conv.result].name, dtype_name(x), dtype_name(w));
-  const ops::MatmulProblem product =
-      make_product(with_channels_last(shapes[in[0]], pixel_unit), with_channels_last(shapes[in[1]], pixel_unit),
-                   with_channels_last(shapes[conv.result], pixel_unit), *conv.routine, x);
-  return validate_pixel_windows(product);
+  const auto shape_of = [&](int t) { return with_aligned_pixels(channels_last(shapes[t], *conv.routine)); };
+  return validate_pixel_windows(
+      make_product(shape_of(in[0]), shape_of(in[1]), shape_of(conv.result), *conv.routine, x));
 }
 
-std::vector<bool> find_channels_last_tensors(const Program& program, const std::vector<Shape>& shapes, Target target) {
-  std::vector<bool> out(program.tensors.size());
+std::vector<std::size_t> find_channel_axes(const Program& program, const std::vector<Shape>& shapes, Target target) {
+  std::vector<std::size_t> out(program.tensors.size());
   if (target != Target::cuda) return out;
-  const auto count_statements = static_cast<int>(program.statements.size());
-  for (int s = 0; s < count_statements; ++s)
+  for (int s = 0; s < static_cast<int>(program.statements.size()); ++s)
     if (const Expression* const conv = find_convolution(program, s))
       if (!device_convolution_blocker(program, shapes, *conv))
-        out[expression_operands(*conv)[0]] = out[conv->result] = true;
+        for (const int t : {expression_operands(*conv)[0], conv->result})
+          out[t] = conv_axes(*conv->routine, shapes[t].size()).channels;
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
     for (const Statement& statement : program.statements) {
       if (!is_pointwise(statement)) continue;
       std::vector<int> tensors = statement_operands(statement);
       tensors.push_back(statement.result());
-      const auto found = std::find_if(tensors.begin(), tensors.end(), [&](int t) { return out[t]; });
+      const auto found = std::find_if(tensors.begin(), tensors.end(), [&](int t) { return out[t] > 0; });
       if (found == tensors.end()) continue;
-      const std::vector<Axis>& axes = program.tensors[*found].axes;
       for (const int t : tensors)
-        if (!out[t] && program.tensors[t].axes == axes) out[t] = has_changed = true;
+        if (out[t] == 0 && program.tensors[t].axes == program.tensors[*found].axes) {
+          out[t] = out[*found];
+          has_changed = true;
+        }
     }
   }
   return out;
 }
 
-Shape channels_last_shape(const Shape& shape) { return with_channels_last(shape, pixel_unit); }
+Shape order_channels_last(Shape shape, std::size_t channel_axis) {
+  const auto channels = shape.begin() + static_cast<std::ptrdiff_t>(channel_axis);
+  std::rotate(channels, channels + 1, shape.end());
+  shape = with_aligned_pixels(std::move(shape));
+  std::rotate(shape.begin() + static_cast<std::ptrdiff_t>(channel_axis), shape.end() - 1, shape.end());
+  return shape;
+}
 
 void add_channels_last_buffer(Lowering& to, int tensor, bool is_visible) {
   View& view = to.tensors[tensor];
@@ -228,18 +225,20 @@ void copy_results_from_channels_last(Lowering& to, int group) {
   }
 }
 
-ProductDims channels_last_dims(const Shape& result) {
+ProductDims channels_last_dims(const Shape& result, const Routine& conv) {
   ProductDims out;
-  for (std::size_t i = 0; i < result.size(); ++i)
-    if (!result[i].dim.empty()) (i == channel_axis ? out.n : out.m).push_back(result[i].dim);
+  const Shape y = channels_last(result, conv);
+  for (const SizedAxis& axis : y)
+    if (!axis.dim.empty()) (&axis == &y.back() ? out.n : out.m).push_back(axis.dim);
   return out;
 }
 
 void lower_device_convolution(Lowering& to, int group, const Expression& conv) {
   const FusionGroup g = to.plan.fusion.groups[group];
   const std::vector<int> in = expression_operands(conv);
-  const View x = copy_to_channels_last(to, group, in[0]), w = copy_to_channels_last(to, group, in[1]);
-  const Shape& y = to.shape_of(conv.result);
+  const View x = copy_to_channels_last(to, group, in[0], *conv.routine),
+             w = copy_to_channels_last(to, group, in[1], *conv.routine);
+  const Shape y = with_usual_unit_strides(channels_last(to.shape_of(conv.result), *conv.routine));
   ops::MatmulProblem product = make_product(x.shape, w.shape, y, *conv.routine, x.dtype);
   simplify_single_pixels(product);
   if (g.statements.size() == 1) {
@@ -247,7 +246,7 @@ void lower_device_convolution(Lowering& to, int group, const Expression& conv) {
     to.plan.steps.push_back({group, product, {x.buffer, w.buffer, to.view_of(conv.result).buffer}, ""});
     return;
   }
-  const ProductDims dims = channels_last_dims(y);
+  const ProductDims dims = channels_last_dims(to.shape_of(conv.result), *conv.routine);
   const std::vector<int> sums{conv.result};
   LoweredChain chain = lower_epilogue(to, g, {dims, product, sums});
   std::vector<int> buffers{x.buffer, w.buffer, -1};

@@ -175,9 +175,10 @@ bool lower_convolution(Lowering& to, int group);
 
 // Convolutions on a device (channels_last.cc). Returns why a convolution is not a product of pixels and weights there.
 Reason device_convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv);
-// Returns for each tensor whether its memory has channels last; `shapes` are row-major.
-std::vector<bool> find_channels_last_tensors(const Program& program, const std::vector<Shape>& shapes, Target target);
-Shape channels_last_shape(const Shape& shape);
+// Returns for each tensor the axis of the channels that are to be last in its memory, or 0.
+std::vector<std::size_t> find_channel_axes(const Program& program, const std::vector<Shape>& shapes, Target target);
+// Returns the shape with the strides of memory that has an axis last.
+Shape order_channels_last(Shape shape, std::size_t channel_axis);
 // Enlarges the buffer of a tensor with channels last to aligned pixels, or adds one if the tensor's own buffer is
 // visible outside of the plan and therefore row-major.
 void add_channels_last_buffer(Lowering& to, int tensor, bool is_visible);
@@ -185,7 +186,7 @@ void add_channels_last_buffer(Lowering& to, int tensor, bool is_visible);
 void copy_inputs_to_channels_last(Lowering& to, int group);
 void copy_results_from_channels_last(Lowering& to, int group);
 // Returns the dimensions of a result by role: pixels are rows, channels are columns.
-ProductDims channels_last_dims(const Shape& result);
+ProductDims channels_last_dims(const Shape& result, const Routine& conv);
 void lower_device_convolution(Lowering& to, int group, const Expression& conv);
 
 // Returns the strides along batch, m and n, or nullopt if one of them needs more than one stride.
