@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Times convolutions against PyTorch's on a CPU, in turn: convolution_times.py RIDGE [--threads N] [--dtype f32] [--batch N].
+"""Times convolutions against PyTorch's, in turn:
 
-Prints a CSV row for each shape: the medians of PyTorch with channels second and with channels last (oneDNN), that of `ridge run`,
-and Ridge's speed over the faster of the two; then the geometric means, each convolution of ResNet-50 as often as the network has it.
-PyTorch's weights have its own order before the measurement begins. Needs PyTorch; unset OPENBLAS_CORETYPE first."""
+    convolution_times.py RIDGE [--on cuda] [--threads N] [--dtype f32] [--batch N]
+
+Prints a CSV row for each shape: the medians of PyTorch with channels second and with channels last (oneDNN or cuDNN), that of
+`ridge run`, and Ridge's speed over the faster of the two; then the geometric means, each convolution of ResNet-50 as often as the
+network has it. On a CPU Ridge has channels second, on a device last. PyTorch's weights have its own order before the measurement
+begins. On a device both sides replay a graph of many calls on copies of the operands that together exceed the L2, and cuDNN tries its
+algorithms first. Needs PyTorch; unset OPENBLAS_CORETYPE first."""
 import argparse
 import json
 import math
@@ -34,6 +38,52 @@ def median_seconds(run):
     return statistics.median(taken)
 
 
+def median_device_seconds(make_operands, call):
+    """Replays a graph of about two milliseconds; each call has the next copy of the operands, at least 256 MiB together."""
+    operands = [make_operands()]
+    size = sum(x.numel() * x.element_size() for x in (*operands[0], call(*operands[0])))
+    operands += [make_operands() for _ in range(min(256, (1 << 28) // size))]
+    for each in operands:
+        call(*each)
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+    def record(calls):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            results = [call(*operands[i % len(operands)]) for i in range(calls)]
+        return graph, results
+
+    def replay(graph):
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / 1e3
+
+    graph, _ = record(len(operands))
+    replay(graph)
+    calls = max(1, round(2e-3 / (replay(graph) / len(operands))))
+    graph, _ = record(calls)
+    replay(graph)
+    return statistics.median(replay(graph) for _ in range(15)) / calls
+
+
+def time_torch_on_device(shape, options):
+    c, k, image, window, stride, padding, groups, _ = shape
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[options.dtype]
+    torch.backends.cudnn.benchmark = True
+
+    def make_operands(order):
+        x = torch.randn(options.batch, c, image, image, device="cuda").to(dtype).to(memory_format=order)
+        return x, torch.randn(k, c // groups, window, window, device="cuda").to(dtype).to(memory_format=order)
+
+    with torch.inference_mode():
+        for order in (torch.contiguous_format, torch.channels_last):
+            yield median_device_seconds(
+                lambda: make_operands(order),
+                lambda x, w: torch.nn.functional.conv2d(x, w, stride=stride, padding=padding, groups=groups))
+
+
 def time_torch(shape, options):
     c, k, image, window, stride, padding, groups, _ = shape
     dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[options.dtype]
@@ -47,21 +97,29 @@ def time_torch(shape, options):
 def time_ridge(shape, options):
     c, k, image, window, stride, padding, groups, _ = shape
     out, t = (image + 2 * padding - window) // stride + 1, options.dtype
-    text = (f"x: {t}[N, C, H, W]   w: {t}[K, {'G' if groups > 1 else 'C'}, {window}, {window}]\n"
-            f"y: {t}[N, K, P, Q] = conv(x, w, stride = {stride}, padding = {padding}, groups = {groups})")
+    each = "G" if groups > 1 else "C"
+    last = f"x: {t}[N, H, W, C]   w: {t}[K, {window}, {window}, {each}]\ny: {t}[N, P, Q, K]"
+    second = f"x: {t}[N, C, H, W]   w: {t}[K, {each}, {window}, {window}]\ny: {t}[N, K, P, Q]"
+    text = (last if options.on == "cuda" else second) + (
+        f" = conv(x, w, stride = {stride}, padding = {padding}, groups = {groups})")
     sizes = {"N": options.batch, "C": c, "K": k, "H": image, "W": image, "P": out, "Q": out}
     if groups > 1:
         sizes["G"] = c // groups
-    command = [options.ridge, "run", text, "--threads", str(options.threads), "--json"]
+    command = [options.ridge, "run", text, "--json"]
+    command += ["--on", "cuda"] if options.on == "cuda" else ["--threads", str(options.threads)]
     for name, size in sizes.items():
         command += ["-d", f"{name}={size}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        print(done.stderr)
+        return math.nan
     return json.loads(done.stdout)["total"]["measured_s"]["median"]
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("ridge")
+    parser.add_argument("--on", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--dtype", default="f32")
     parser.add_argument("--batch", type=int, default=1)
@@ -71,12 +129,13 @@ def main():
     for network, shapes in (("resnet50", RESNET50), ("convnext", CONVNEXT)):
         logs = count = 0
         for shape in shapes:
-            second, last = time_torch(shape, options)
+            second, last = (time_torch_on_device if options.on == "cuda" else time_torch)(shape, options)
             ours = time_ridge(shape, options)
             ratio = min(second, last) / ours
-            logs, count = logs + shape[-1] * math.log(ratio), count + shape[-1]
+            if ratio == ratio:
+                logs, count = logs + shape[-1] * math.log(ratio), count + shape[-1]
             print(network, *shape[:5], shape[6], f"{second:.3e},{last:.3e},{ours:.3e},{ratio:.2f}", sep=",", flush=True)
-        print(f"{network}: geometric mean of {count} convolutions {math.exp(logs / count):.2f}")
+        print(f"{network}: geometric mean of {count} convolutions {math.exp(logs / max(count, 1)):.2f}")
 
 
 if __name__ == "__main__":
