@@ -16,6 +16,25 @@ constexpr std::int64_t staged_bytes = std::int64_t{64} << 20;
 
 std::int64_t array_bytes(const Array& array) { return array.elements * (dtype_bits(array.dtype) / 8); }
 
+// Reorders the elements of an array in place.
+void reorder_to_row_major(const Array& array, const std::vector<PlanBuffer::AxisInMemory>& axes) {
+  const auto bytes = static_cast<std::size_t>(dtype_bits(array.dtype) / 8);
+  const std::vector<std::byte> from(array.data, array.data + array_bytes(array));
+  std::vector<std::int64_t> index(axes.size());
+  std::int64_t count = 1;
+  for (const PlanBuffer::AxisInMemory& axis : axes) count *= axis.extent;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t at = 0;
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) at += index[axis] * axes[axis].stride;
+    std::memcpy(array.data + static_cast<std::size_t>(i) * bytes, from.data() + static_cast<std::size_t>(at) * bytes,
+                bytes);
+    for (std::size_t axis = axes.size(); axis-- > 0;) {
+      if (++index[axis] < axes[axis].extent) break;
+      index[axis] = 0;
+    }
+  }
+}
+
 // Copies through pinned memory, because the copy engine cannot access other host memory.
 class HostTransfer {
  public:
@@ -107,9 +126,11 @@ class DeviceRun {
     RIDGE_TRY_STATUS(steps.queue().synchronize());
     RIDGE_TRY_STATUS(time_kernels(steps));
     report_progress(0.38, "copying the results back");
-    for (std::size_t i = 0; i < arrays.size(); ++i)
-      if (program_.tensors[i].role != TensorRole::input)
-        RIDGE_TRY_STATUS(transfer.copy_to_host(steps.buffer_data(static_cast<int>(i)), arrays[i]));
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      if (program_.tensors[i].role == TensorRole::input) continue;
+      RIDGE_TRY_STATUS(transfer.copy_to_host(steps.buffer_data(static_cast<int>(i)), arrays[i]));
+      if (const auto& axes = plan.buffers[i].axes; !axes.empty()) reorder_to_row_major(arrays[i], axes);
+    }
     return Done{};
   }
 

@@ -200,7 +200,9 @@ Shape order_channels_last(Shape shape, std::size_t channel_axis) {
 void add_channels_last_buffer(Lowering& to, int tensor, bool is_visible) {
   View& view = to.tensors[tensor];
   if (!is_visible) {
-    to.plan.buffers[view.buffer].elements = count_memory_elements(view.shape);
+    PlanBuffer& buffer = to.plan.buffers[view.buffer];
+    buffer.elements = count_memory_elements(view.shape);
+    for (const SizedAxis& axis : view.shape) buffer.axes.push_back({axis.extent, axis.stride});
     return;
   }
   to.row_major_views[tensor] = {view.buffer, view.dtype, make_shape(to.program.tensors[tensor], to.dims).value()};

@@ -30,6 +30,11 @@ struct PlanBuffer {
   // Lengths of sequences. If given, an index buffer holds the sequence number of each element, sequence(T), or, as
   // int32, the start of each sequence.
   std::vector<std::int64_t> sequence_lengths = {};
+  // Extent and stride of each axis of the tensor if its memory is not row-major. Only intermediates have another order.
+  struct AxisInMemory {
+    std::int64_t extent = 1, stride = 0;
+  };
+  std::vector<AxisInMemory> axes = {};
   std::int64_t size_bytes() const { return stored_bytes(dtype, elements); }
 };
 

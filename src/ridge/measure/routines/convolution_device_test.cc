@@ -51,7 +51,7 @@ class RandomConvolution {
         break;
       default:
         text += fmt::format(
-            "b: {0}[K]  v: {0}[L, K{3}]\nc: {0}[N, K{1}] = {2}\nh: {0}[N, K{1}] = relu(c + b)\n"
+            "b: {0}[K]  v: {0}[L, K{3}]\nc[N, K{1}] = {2}\nh[N, K{1}] = relu(c + b)\n"
             "y: {0}[N, L{1}] = conv(h, v)",
             dtype, result, conv, ones);
         sizes["L"] = pick_channels();
