@@ -5,6 +5,7 @@
 #include "ridge/ops/gated/gradient.h"
 #include "ridge/ops/gated/input_gradient.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/windows/image_copy.h"
 #include "ridge/ops/routing/cuda.h"
 #include "ridge/ops/rows/cuda.h"
 #include "ridge/ops/verify/cuda.h"
@@ -47,6 +48,7 @@ std::size_t workspace_bytes(const ReduceProblem&) { return 0; }
 Status reduce(const ReduceProblem&, const void*, void*, const device::DeviceWorkspace&, CUstream_st*) {
   return record_work("a reduction");
 }
+Status copy_images(const ImageCopy&, const void*, void*, CUstream_st*) { return record_work("a copy of images"); }
 Status route_rows(const RoutingProblem&, std::span<void* const>, CUstream_st*) { return record_work("a routing"); }
 Status verify_samples(const CheckedProduct&, const void*, CheckCounters*, CUstream_st*) {
   return record_work("a check of samples");

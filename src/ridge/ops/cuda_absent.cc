@@ -6,6 +6,7 @@
 #include "ridge/ops/gated/gradient.h"
 #include "ridge/ops/gated/input_gradient.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/windows/image_copy.h"
 #include "ridge/ops/routing/cuda.h"
 #include "ridge/ops/rows/cuda.h"
 #include "ridge/ops/verify/cuda.h"
@@ -43,6 +44,7 @@ std::size_t workspace_bytes(const ReduceProblem&) { return 0; }
 Status reduce(const ReduceProblem&, const void*, void*, const device::DeviceWorkspace&, CUstream_st*) {
   return no_cuda_error();
 }
+Status copy_images(const ImageCopy&, const void*, void*, CUstream_st*) { return no_cuda_error(); }
 Status route_rows(const RoutingProblem&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
 Status verify_samples(const CheckedProduct&, const void*, CheckCounters*, CUstream_st*) { return no_cuda_error(); }
 Status verify_all(const CheckedProduct&, const void*, const void*, CheckCounters*, CUstream_st*) {

@@ -24,8 +24,9 @@ struct Lowering {
   const Bindings& sizes;      // values of size(T)
   std::vector<View> tensors;  // one view for each of Program::tensors
   Plan plan;
-  std::map<int, View> row_major_views = {};  // of inputs and outputs whose view is a copy with channels last
-  std::map<int, Axis> index_buffers = {};    // buffers that hold 0, 1, 2, … along an axis, or sequence numbers
+  std::vector<std::size_t> channel_axes = {};  // axis of each tensor that is last in its memory, or 0 for the usual one
+  std::map<int, View> row_major_views = {};    // of inputs and outputs whose view is a copy with channels last
+  std::map<int, Axis> index_buffers = {};      // buffers that hold 0, 1, 2, … along an axis, or sequence numbers
 
   int add_buffer(DType dtype, std::int64_t elements);
   const std::string& tensor_name(int tensor) const { return program.tensors[tensor].name; }
@@ -175,10 +176,9 @@ bool lower_convolution(Lowering& to, int group);
 
 // Convolutions on a device (channels_last.cc). Returns why a convolution is not a product of pixels and weights there.
 Reason device_convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv);
-// Returns for each tensor the axis of the channels that are to be last in its memory, or 0.
-std::vector<std::size_t> find_channel_axes(const Program& program, const std::vector<Shape>& shapes, Target target);
-// Returns the shape with the strides of memory that has an axis last.
-Shape order_channels_last(Shape shape, std::size_t channel_axis);
+// Gives the tensors of convolutions the strides of memory with channels last. Returns for each tensor the axis of the
+// channels, or 0 if its strides have not changed.
+std::vector<std::size_t> order_channels_last(const Program& program, std::vector<Shape>& shapes, Target target);
 // Enlarges the buffer of a tensor with channels last to aligned pixels, or adds one if the tensor's own buffer is
 // visible outside of the plan and therefore row-major.
 void add_channels_last_buffer(Lowering& to, int tensor, bool is_visible);

@@ -217,20 +217,6 @@ Status check_no_added_rows(const Program& program) {
   return Done{};
 }
 
-// Gives the tensors of convolutions on a device the strides of memory with channels last. Returns which have changed.
-static std::vector<bool> order_channels_last(const Program& program, std::vector<Shape>& shapes, Target target) {
-  std::vector<bool> out(shapes.size());
-  const std::vector<std::size_t> axes = find_channel_axes(program, shapes, target);
-  for (std::size_t t = 0; t < shapes.size(); ++t) {
-    if (axes[t] == 0) continue;
-    Shape ordered = order_channels_last(shapes[t], axes[t]);
-    for (std::size_t i = 0; i < ordered.size(); ++i)
-      if (ordered[i].extent > 1 && ordered[i].stride != shapes[t][i].stride) out[t] = true;
-    shapes[t] = std::move(ordered);
-  }
-  return out;
-}
-
 Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseOptions& options) {
   RIDGE_TRY_STATUS(check_no_added_rows(program));
   RIDGE_TRY_STATUS(check_bound_dims(program, dims));
@@ -244,8 +230,8 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
   for (const Statement& statement : program.statements)
     RIDGE_TRY_STATUS(
         std::visit([&](const auto& op) { return check_dtypes(program, op, options.target); }, statement.op));
-  const std::vector<bool> has_new_order = order_channels_last(program, shapes, options.target);
   Lowering lowering{program, dims, dims, {}, {}};
+  lowering.channel_axes = order_channels_last(program, shapes, options.target);
   lowering.plan.fusion = fuse_statements(program, shapes, options);
   if (options.target == Target::cuda && !has_routines_only_in_kernels(program, lowering.plan.fusion))
     RIDGE_TRY_STATUS(require_supported_routines(program, "run"));
@@ -258,7 +244,7 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
     lowering.tensors.push_back({buffer, dtype, std::move(shapes[t])});
   }
   for (int t = 0; t < static_cast<int>(program.tensors.size()); ++t)
-    if (has_new_order[t] && !is_internal[t])
+    if (lowering.channel_axes[t] > 0 && !is_internal[t])
       add_channels_last_buffer(
           lowering, t, program.tensors[t].role != TensorRole::intermediate || contains(options.stored_tensors, t));
   for (std::size_t i = 0; i < lowering.plan.fusion.groups.size(); ++i) {

@@ -16,6 +16,7 @@
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/loops/problem.h"
 #include "ridge/ops/model.h"
+#include "ridge/ops/product/windows/image_copy.h"
 #include "ridge/ops/routing/problem.h"
 #include "ridge/ops/rows/problem.h"
 #include "ridge/plan/fuse.h"
@@ -49,7 +50,7 @@ struct PlanStep {
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
                ops::RowBlockProgram, ops::RowProgram, ops::AttentionProblem, ops::AttentionBackwardProblem,
                ops::ConvLoops, ops::GatherScatterLoops, ops::RunningSumLoops, ops::TopKLoops, ops::RoutedProductLoops,
-               ops::RecurrenceLoops, ops::QuantizeLoops, ops::DequantizeLoops, ops::RoutingProblem>
+               ops::RecurrenceLoops, ops::QuantizeLoops, ops::DequantizeLoops, ops::RoutingProblem, ops::ImageCopy>
       kernel;
   std::vector<int> buffers;
   std::string copy_description;  // description if the step only reorders or converts, "w[F, D] to [D, F]"; else empty

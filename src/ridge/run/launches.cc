@@ -153,6 +153,8 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, con
           return cuda::launch_row_kernel(kernel, rows, workspace, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
           return cuda::launch_row_kernel(kernel, data, stream);
+        } else if constexpr (std::is_same_v<Kernel, ops::ImageCopy>) {
+          return cuda::copy_images(kernel, data[0], data[1], stream);
         } else if constexpr (std::is_same_v<Kernel, ops::RoutingProblem>) {
           return cuda::route_rows(kernel, data, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {

@@ -47,6 +47,7 @@ struct KernelRunner {
   void operator()(const ops::RoutingProblem& x) const { ops::route_rows(x, data, threads); }
   void operator()(const ops::ChainProgram& x) const { ops::run_chain_program(x, data, threads); }
   void operator()(const ops::RowProgram& x) const { RIDGE_CHECK(false, ops::unsupported_reason(x).text()); }
+  void operator()(const ops::ImageCopy& x) const { RIDGE_CHECK(false, ops::unsupported_reason(x).text()); }
   template <class Loops> void operator()(const Loops& x) const { ops::run_loops(x, data, threads); }
 };
 
