@@ -143,8 +143,8 @@ int convert_conv_operand(Lowering& to, int group, int tensor, const Routine& con
   View view = to.view_of(tensor);
   view.shape = channels_first(view.shape, conv);
   const View copy{to.add_buffer(dtype, count_elements(view.shape)), dtype, dense_shape(view.shape)};
-  const std::string dtypes = view.dtype == dtype ? "" : fmt::format("to {}, ", dtype_name(dtype));
-  add_copy(to, group, view, copy, fmt::format("{} {}channels first", to.tensor_name(tensor), dtypes));
+  const std::string conversion = view.dtype == dtype ? "" : fmt::format("to {}, ", dtype_name(dtype));
+  add_copy(to, group, view, copy, fmt::format("{} {}channels first", to.tensor_name(tensor), conversion));
   return copy.buffer;
 }
 

@@ -82,6 +82,30 @@ TEST(Plan, CopiesAResultWithInterleavedDimensions) {
   EXPECT_EQ(q.steps[1].copy_description, "Z[M, O, N] to [M, N, O] order");
 }
 
+// The fused kernel writes the result in its own order; a result without an epilogue is copied.
+TEST(Plan, CopiesAConvolutionWithChannelsLastToChannelsFirst) {
+  const std::string conv =
+      "x: bf16[2, 5, 5, 3]  w: f32[4, 3, 3, 3]  b: f32[4]\n"
+      "y: f32[2, 3, 3, 4] = conv(x, w)\n";
+  const Plan p = planned(conv);
+  ASSERT_EQ(p.steps.size(), 4u);
+  EXPECT_EQ(p.steps[0].copy_description, "x to f32, channels first");
+  EXPECT_EQ(chain(p, 0).extents, (std::vector<std::int64_t>{2, 3, 5, 5}));
+  EXPECT_EQ(chain(p, 0).tensors[0].strides, (std::vector<std::int64_t>{75, 1, 15, 3}));
+  EXPECT_EQ(chain(p, 0).tensors[1].strides, (std::vector<std::int64_t>{75, 25, 5, 1}));
+  EXPECT_EQ(p.steps[1].copy_description, "w channels first");
+  EXPECT_EQ(matmul(p, 2).size, (ProductSize{4, 9, 27}));
+  EXPECT_EQ(p.steps[3].copy_description, "y channels last");
+  EXPECT_EQ(chain(p, 3).tensors[0].strides, (std::vector<std::int64_t>{36, 9, 3, 1}));
+  EXPECT_EQ(chain(p, 3).tensors[1].strides, (std::vector<std::int64_t>{36, 1, 12, 4}));
+  std::string fused = conv;
+  fused.replace(fused.find("y: f32["), 7, "y[");
+  const Plan q = planned(fused + "z: bf16[2, 3, 3, 4] = relu(y + b)");
+  ASSERT_EQ(q.steps.size(), 3u);
+  const auto& epilogue = std::get<ops::FusedMatmul>(q.steps[2].kernel).chain;
+  EXPECT_EQ(epilogue.tensors.back().strides, (std::vector<std::int64_t>{36, 1, 4}));
+}
+
 TEST(Plan, ConvertsMixedDtypesToF32) {
   const Plan p = planned("bf16[B, D] * f32[D, F] -> bf16[B, F]", {{"B", 2}, {"D", 3}, {"F", 5}});
   ASSERT_EQ(p.steps.size(), 2u);
