@@ -4,6 +4,7 @@
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
 #include "ridge/ops/gated/input_gradient.h"
+#include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/windows/image_copy.h"
 #include "ridge/ops/routing/cuda.h"
@@ -50,6 +51,22 @@ Status reduce(const ReduceProblem&, const void*, void*, const device::DeviceWork
 }
 Status copy_images(const ImageCopy&, const void*, void*, CUstream_st*) { return record_work("a copy of images"); }
 Status route_rows(const RoutingProblem&, std::span<void* const>, CUstream_st*) { return record_work("a routing"); }
+std::size_t workspace_bytes(const GatherScatterLoops&) { return 0; }
+std::size_t workspace_bytes(const RunningSumLoops&) { return 0; }
+std::size_t workspace_bytes(const TopKLoops&) { return 0; }
+Status run_loops(const GatherScatterLoops&, std::span<void* const>, const device::DeviceWorkspace&, CUstream_st*) {
+  return record_work("a gather or scatter");
+}
+Status run_loops(const RunningSumLoops&, std::span<void* const>, const device::DeviceWorkspace&, CUstream_st*) {
+  return record_work("running sums");
+}
+Status run_loops(const TopKLoops&, std::span<void* const>, const device::DeviceWorkspace&, CUstream_st*) {
+  return record_work("top-k");
+}
+Status run_loops(const QuantizeLoops&, std::span<void* const>, CUstream_st*) { return record_work("a quantization"); }
+Status run_loops(const DequantizeLoops&, std::span<void* const>, CUstream_st*) {
+  return record_work("a dequantization");
+}
 Status verify_samples(const CheckedProduct&, const void*, CheckCounters*, CUstream_st*) {
   return record_work("a check of samples");
 }

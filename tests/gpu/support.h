@@ -49,6 +49,7 @@ int check_functions();
 int check_attention(int argc, char** argv);
 int check_attention_backward(int argc, char** argv);
 int check_rows(int argc, char** argv);
+int check_loops(int argc, char** argv);
 int time_rows(int argc, char** argv);
 int time_grouped(int argc, char** argv);
 

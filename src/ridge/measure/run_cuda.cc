@@ -14,7 +14,7 @@ namespace {
 constexpr int min_samples = 5;
 constexpr std::int64_t staged_bytes = std::int64_t{64} << 20;
 
-std::int64_t array_bytes(const Array& array) { return array.elements * (dtype_bits(array.dtype) / 8); }
+std::int64_t array_bytes(const Array& array) { return stored_bytes(array.dtype, array.elements); }
 
 // Reorders the elements of an array in place.
 void reorder_to_row_major(const Array& array, const std::vector<PlanBuffer::AxisInMemory>& axes) {

@@ -5,6 +5,7 @@
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
 #include "ridge/ops/gated/input_gradient.h"
+#include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/windows/image_copy.h"
 #include "ridge/ops/routing/cuda.h"
@@ -46,6 +47,20 @@ Status reduce(const ReduceProblem&, const void*, void*, const device::DeviceWork
 }
 Status copy_images(const ImageCopy&, const void*, void*, CUstream_st*) { return no_cuda_error(); }
 Status route_rows(const RoutingProblem&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
+std::size_t workspace_bytes(const GatherScatterLoops&) { return 0; }
+std::size_t workspace_bytes(const RunningSumLoops&) { return 0; }
+std::size_t workspace_bytes(const TopKLoops&) { return 0; }
+Status run_loops(const GatherScatterLoops&, std::span<void* const>, const device::DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error();
+}
+Status run_loops(const RunningSumLoops&, std::span<void* const>, const device::DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error();
+}
+Status run_loops(const TopKLoops&, std::span<void* const>, const device::DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error();
+}
+Status run_loops(const QuantizeLoops&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
+Status run_loops(const DequantizeLoops&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
 Status verify_samples(const CheckedProduct&, const void*, CheckCounters*, CUstream_st*) { return no_cuda_error(); }
 Status verify_all(const CheckedProduct&, const void*, const void*, CheckCounters*, CUstream_st*) {
   return no_cuda_error();

@@ -339,7 +339,8 @@ void lower_loops(Lowering& to, int group) {
     case RoutineKind::scan: step.kernel = make_recurrence_loops(to, e); break;
     case RoutineKind::quantize: step.kernel = make_quantize_loops(to, e); break;
   }
-  if (e.routine->kind == RoutineKind::scatter && to.dtype_of(e.result) != DType::f32)
+  const bool needs_sums = e.routine->kind == RoutineKind::scatter && to.plan.fusion.target == Target::cpu;
+  if (needs_sums && to.dtype_of(e.result) != DType::f32)
     step.buffers.push_back(to.add_buffer(DType::f32, count_elements(to.shape_of(e.result))));
   to.plan.steps.push_back(std::move(step));
 }

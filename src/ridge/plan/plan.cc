@@ -22,11 +22,11 @@ Error dtype_error(const Tensor& tensor, std::string_view expected) {
                      "`ridge explain` takes every dtype; to run, declare another one or pass --dtype");
 }
 
-// Checks a product with a block-scaled operand, which CPU loops compute.
-Status check_scaled_dtypes(const Program& program, const Contraction& c, Target target) {
+// Checks a product with a block-scaled operand, which is converted before it is multiplied.
+Status check_scaled_dtypes(const Program& program, const Contraction& c) {
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[i];
-    const bool scaled = i != c.result && target == Target::cpu && !c.grouped && is_block_scaled(tensor.dtype);
+    const bool scaled = i != c.result && !c.grouped && is_block_scaled(tensor.dtype);
     if (!scaled && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
   return Done{};
@@ -36,7 +36,7 @@ Status check_scaled_dtypes(const Program& program, const Contraction& c, Target 
 Status check_dtypes(const Program& program, const Contraction& c, Target target) {
   if (c.grouped && program.tensors[c.grouped->tensor].dtype == DType::int8)
     return dtype_error(program.tensors[c.grouped->tensor], "f32, bf16 or f16 for a grouped operand");
-  if (has_block_scaled_factor(program, c)) return check_scaled_dtypes(program, c, target);
+  if (has_block_scaled_factor(program, c)) return check_scaled_dtypes(program, c);
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[i];
     if (is_float(tensor.dtype)) continue;
@@ -124,15 +124,6 @@ Status check_index_range(const Program& program, const Bindings& dims) {
                                          statement.text, node.over[0].dim, node.over[0].dim, dims.at(node.over[0].dim)),
                              fmt::format("-d {}=16777216", node.over[0].dim));
   return Done{};
-}
-
-// True if every routine statement is part of an attention kernel or a product.
-bool has_routines_only_in_kernels(const Program& program, const FusionPlan& fusion) {
-  return std::all_of(fusion.groups.begin(), fusion.groups.end(), [&](const FusionGroup& group) {
-    return group.kind == FusionGroup::GroupKind::attention || group.kind == FusionGroup::GroupKind::product ||
-           std::none_of(group.statements.begin(), group.statements.end(),
-                        [&](int s) { return routine_of(program.statements[s]) != nullptr; });
-  });
 }
 
 // Adds a conversion to f32 before the first expression kernel that reads an integer input. Attention reads integers.
@@ -233,8 +224,6 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
   Lowering lowering{program, dims, dims, {}, {}};
   lowering.channel_axes = order_channels_last(program, shapes, options.target);
   lowering.plan.fusion = fuse_statements(program, shapes, options);
-  if (options.target == Target::cuda && !has_routines_only_in_kernels(program, lowering.plan.fusion))
-    RIDGE_TRY_STATUS(require_supported_routines(program, "run"));
   std::vector<bool> is_internal(program.tensors.size());
   for (const FusionGroup& group : lowering.plan.fusion.groups)
     for (const int tensor : group.internal_tensors) is_internal[tensor] = true;

@@ -42,7 +42,7 @@ struct PlanBuffer {
 // One kernel call. `buffers` are indices into Plan::buffers, -1 if absent:
 //   matmul: a, b, d, and of a grouped one the starts of groups; fused matmul: a, b, second b, the epilogue's tensors
 //   chain, row program: the tensors in order; row function: x, weight, y, and of a gradient dy; reduction: x, y
-//   row blocks: the operands (-1: scratch); loops: the operands, the result, and of a scatter a buffer for f32 sums
+//   row blocks: the operands (-1: scratch); loops: the operands, the result, on a CPU f32 sums of a scatter
 //   attention: q, k, v, o, log-sum-exp, lengths, starts of rows, starts of keys, page list; trailing ones are optional
 //   attention gradients: q, k, v, o, do, log-sum-exp, dq, dk, dv; routed rows: see ops/routing/problem.h
 struct PlanStep {

@@ -264,18 +264,17 @@ Reason split_unsupported_reason(const Program& program, const Statement& stateme
   return routes ? "the experts of a shard and the traffic to them are not modelled" : "";
 }
 
-Status require_supported_routines(const Program& program, std::string_view verb) {
+Status check_simulated_statements(const Program& program) {
   for (const Statement& statement : program.statements) {
     const auto* product = std::get_if<Contraction>(&statement.op);
-    if (product && product->grouped && verb == "simulate")
+    if (product && product->grouped)
       return input_error(fmt::format("cannot simulate '{}': its operand has {} instead of {}", statement.text,
                                      product->grouped->group, product->grouped->dim),
                          "write both dimensions separately: q[B, G, R, E] rather than q[B, H, E]");
-    const Routine* const routine = routine_of(statement);
-    if (routine && !(routine->kind == RoutineKind::routed && verb == "run"))
-      return input_error(fmt::format("cannot {} '{}': {} is supported only on a CPU", verb, statement.text,
-                                     routine_name(routine->kind)),
-                         "`ridge explain` counts it on every machine; `ridge run --on cpu` computes it");
+    if (const Routine* const routine = routine_of(statement))
+      return input_error(fmt::format("cannot simulate '{}': expected products and elementwise functions, found {}",
+                                     statement.text, routine_name(routine->kind)),
+                         "`ridge explain` counts it on every machine; `ridge run` computes it");
   }
   return Done{};
 }

@@ -93,7 +93,7 @@ Status validate_block_sizes(const Program& program, const Bindings& sizes);
 // Returns why a statement cannot be split along a dimension.
 Reason split_unsupported_reason(const Program& program, const Statement& statement, const std::string& dim);
 
-// Errors: `verb` ("run" on a CUDA device, "simulate", …) does not support one of the program's routines.
-Status require_supported_routines(const Program& program, std::string_view verb);
+// Errors: simulators support no statement with a routine or with a grouped operand.
+Status check_simulated_statements(const Program& program);
 
 }  // namespace ridge

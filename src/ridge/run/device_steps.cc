@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "ridge/base/dtype_set.h"
@@ -24,6 +25,14 @@ std::vector<int> list_used_buffers(const Plan& plan, std::optional<int> group) {
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) used_buffers.insert(static_cast<int>(i));
   used_buffers.erase(-1);  // marks an operand that is absent
   return {used_buffers.begin(), used_buffers.end()};
+}
+
+// Returns the extent that an index buffer of a gather or scatter indexes; 0 for other buffers.
+std::int64_t indexed_extent(const Plan& plan, int buffer) {
+  for (const PlanStep& step : plan.steps)
+    if (const auto* indexed = std::get_if<ops::GatherScatterLoops>(&step.kernel))
+      if (step.buffers[1] == buffer) return indexed->index_extent;
+  return 0;
 }
 
 }  // namespace
@@ -76,10 +85,28 @@ Status DeviceSteps::write_index_buffers() const {
   return Done{};
 }
 
+// Writes indices below `extent` that jump, as random ones do.
+Status DeviceSteps::write_scattered_indices(int buffer, std::int64_t extent) const {
+  constexpr std::int64_t stride = 7919;  // A prime, so that most extents are visited completely
+  const PlanBuffer& indices = plan().buffers[buffer];
+  std::vector<std::byte> bytes(static_cast<std::size_t>(indices.size_bytes()));
+  for (std::int64_t i = 0; i < indices.elements; ++i) {
+    const auto index = static_cast<std::int32_t>(i * stride % extent);
+    std::memcpy(bytes.data() + stored_bytes(indices.dtype, i), &index,
+                static_cast<std::size_t>(stored_bytes(indices.dtype, 1)));
+  }
+  RIDGE_TRY_STATUS(queue_.copy(addresses_[buffer], bytes.data(), indices.size_bytes()));
+  return queue_.synchronize();
+}
+
 Status DeviceSteps::fill_normal() {
   for (std::size_t i = 0; i < plan().buffers.size(); ++i) {
     const PlanBuffer& buffer = plan().buffers[i];
     if (buffer.holds_indices || memory_[i].bytes() < buffer.size_bytes()) continue;  // not allocated: another kernel's
+    if (const std::int64_t extent = indexed_extent(plan(), static_cast<int>(i)); extent > 0) {
+      RIDGE_TRY_STATUS(write_scattered_indices(static_cast<int>(i), extent));
+      continue;
+    }
     // Other buffers have lengths, or no kernel reads them. 1 in every byte of an integer is at least 2^24, which means
     // the full length.
     const Status done =

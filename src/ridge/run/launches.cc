@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ridge/ops/chain/cuda.h"
+#include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/routing/cuda.h"
 #include "ridge/ops/rows/cuda.h"
 #include "ridge/run/device_machine.h"
@@ -101,10 +102,12 @@ Result<std::size_t> DeviceLaunches::choose_product_plan(const PlanStep& step, co
 
 Status DeviceLaunches::choose_step_plan(const PlanStep& step, const BufferAddresses& addresses,
                                         const TuneOptions& tune) {
-  if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel))
-    workspace_bytes_ = std::max(workspace_bytes_, cuda::workspace_bytes(*rows));
-  if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
-    workspace_bytes_ = std::max(workspace_bytes_, cuda::workspace_bytes(*reduction));
+  std::visit(
+      [&](const auto& kernel) {
+        if constexpr (requires { cuda::workspace_bytes(kernel); })
+          workspace_bytes_ = std::max(workspace_bytes_, cuda::workspace_bytes(kernel));
+      },
+      step.kernel);
   const auto choose_attention = [&](const auto* problem) -> Status {
     if (problem == nullptr) return Done{};
     RIDGE_TRY(device, current_device_numbers());
@@ -167,6 +170,10 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, con
           return cuda::launch(call, std::get<cuda::AttentionBackwardPlan>(chosen_plans_[index]), workspace, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::ReduceProblem>) {
           return cuda::reduce(kernel, data[0], data[1], workspace, stream);
+        } else if constexpr (requires { cuda::run_loops(kernel, data, workspace, stream); }) {
+          return cuda::run_loops(kernel, data, workspace, stream);
+        } else if constexpr (requires { cuda::run_loops(kernel, data, stream); }) {
+          return cuda::run_loops(kernel, data, stream);
         } else {
           return input_error("no CUDA kernel supports this; --on cpu runs it");
         }

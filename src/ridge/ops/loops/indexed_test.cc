@@ -6,7 +6,7 @@
 
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/lines.h"
-#include "ridge/ops/loops/testing/random_layout.h"
+#include "ridge/ops/loops/testing/random_cases.h"
 #include "ridge/pool/testing/isa_fixture.h"
 
 namespace ridge::ops {
@@ -14,44 +14,6 @@ namespace {
 
 using loops_testing::GuardedBuffer;
 using loops_testing::RandomLayouts;
-
-struct IndexedCase {
-  GatherScatterLoops l;
-  std::int64_t values = 1, indices = 1;  // Number of elements
-};
-
-// Random axes: of the indices only, of the rows only, or of both (a batch). Large rows take the kernels for rows.
-IndexedCase make_case(RandomLayouts& random, bool is_scatter) {
-  const std::int64_t axes = 1 + random.below(4), index_extent = 1 + random.below(40);
-  std::vector<std::int64_t> values, indices, result;
-  IndexedCase out;
-  out.l.is_scatter = is_scatter;
-  for (std::int64_t a = 0; a < axes; ++a) {
-    const bool is_last = a + 1 == axes;
-    const std::int64_t extent = 1 + random.below(is_last && random.flip() ? 300 : 7), kind = random.below(3);
-    const bool in_indices = kind != 0 && !(is_last && random.flip()), in_rows = kind != 1 || !in_indices;
-    out.l.axes.push_back({.extent = extent});
-    indices.push_back(in_indices ? extent : 0);
-    values.push_back(in_rows || is_scatter ? extent : 0);  // A scatter reads a value at each point
-    result.push_back(in_rows || !is_scatter ? extent : 0);
-  }
-  (is_scatter ? result : values).push_back(index_extent);
-  const auto v = random.strides(values, true), i = random.strides(indices, true), r = random.strides(result, false);
-  for (std::size_t a = 0; a < out.l.axes.size(); ++a) {
-    out.l.axes[a].values = v.strides[a];
-    out.l.axes[a].indices = i.strides[a];
-    out.l.axes[a].result = r.strides[a];
-  }
-  out.l.index_extent = index_extent;
-  out.l.index_stride = (is_scatter ? r : v).strides.back();
-  out.l.result_elements = r.elements;
-  out.l.values = random.float_dtype();
-  out.l.result = random.flip() ? out.l.values : random.float_dtype();
-  out.l.indices = random.flip() ? DType::int32 : DType::int8;
-  out.values = v.elements;
-  out.indices = i.elements;
-  return out;
-}
 
 void run_reference(const GatherScatterLoops& l, const void* values, const void* indices, void* result) {
   std::vector<float> sums(l.result_elements);
@@ -72,7 +34,7 @@ class IndexedLoops : public pool::IsaTest {};
 TEST_P(IndexedLoops, match_loops_over_single_elements) {
   for (unsigned seed = 0; seed < loops_testing::case_count(400); ++seed) {
     RandomLayouts random(seed);
-    const auto [l, values, indices] = make_case(random, seed % 2 == 1);
+    const auto [l, values, indices] = loops_testing::make_indexed_case(random, seed % 2 == 1);
     const GuardedBuffer x(values * dtype_bits(l.values) / 8, random.guard_side()),
         i(indices * dtype_bits(l.indices) / 8, random.guard_side());
     random.fill_floats(l.values, x, false);

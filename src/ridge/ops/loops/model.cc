@@ -8,6 +8,7 @@
 
 #include "ridge/ops/loops/direct_convolution.h"
 #include "ridge/ops/loops/indexed.h"
+#include "ridge/ops/loops/model_terms.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
@@ -21,12 +22,6 @@ constexpr double multiply_add_cost = 2.6, padded_element_cost = 18,
                  channel_cost = 12000;  // costs of direct convolutions
 constexpr double encode_cost = 45, short_block_encode_cost = 200, decode_cost = 25;
 constexpr double cached_stores = 2;  // Bytes that move for each byte that is stored without bypassing the caches.
-
-// Measured over predicted time of the kernels of this folder, on two busy cores: wider than that of fitted kernels.
-constexpr PredictionSpread loops_spread{0.5, 1, 2.5};
-
-double real(std::int64_t x) { return static_cast<double>(x); }
-double bytes_of(DType dtype, double elements) { return elements * bytes_per_element(dtype); }
 
 CpuForecast make_loops_forecast(std::string_view kernel, double memory_bytes, double vector_flops) {
   return {.kernel = kernel, .vector_flops = vector_flops, .memory_bytes = memory_bytes, .spread = loops_spread};

@@ -1,4 +1,4 @@
-// Convolutions, gathers, scatters, running sums and other operations that only CPUs compute, as structs.
+// Convolutions, gathers, scatters, running sums and other operations as structs.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct LoopAxis {
 };
 
 // Gather or scatter. At each point of `axes`, the index selects the element of the values that is read (gather) or the
-// element of the result that is added to (scatter). A scatter adds in f32: in the result if that is f32, otherwise in a
-// buffer of the same size.
+// element of the result that is added to (scatter). A scatter adds in f32; a CPU uses the result if that is f32,
+// otherwise a buffer of the same size.
 struct GatherScatterLoops {
   bool is_scatter = false;
   DType values = DType::f32, indices = DType::int32, result = DType::f32;

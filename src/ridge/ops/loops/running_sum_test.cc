@@ -8,7 +8,7 @@
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/isa_kernels.h"
 #include "ridge/ops/loops/lines.h"
-#include "ridge/ops/loops/testing/random_layout.h"
+#include "ridge/ops/loops/testing/random_cases.h"
 #include "ridge/pool/testing/isa_fixture.h"
 
 namespace ridge::ops {
@@ -16,29 +16,6 @@ namespace {
 
 using loops_testing::GuardedBuffer;
 using loops_testing::RandomLayouts;
-
-struct SumCase {
-  RunningSumLoops l;
-  std::int64_t values = 1, results = 1;  // Number of elements
-};
-
-SumCase make_case(RandomLayouts& random) {
-  const std::int64_t axes = 1 + random.below(3);
-  const std::int64_t summed_axis = random.below(axes);
-  std::vector<std::int64_t> extents;
-  const std::int64_t longest = axes == 1 ? 20000 : 130;
-  for (std::int64_t a = 0; a < axes; ++a) extents.push_back(1 + random.below(random.below(3) > 0 ? 6 : longest));
-  const auto x = random.strides(extents, true), y = random.strides(extents, true);
-  SumCase out{{random.float_dtype(), random.float_dtype(), {}, {}}, x.elements, y.elements};
-  for (std::int64_t a = 0; a < axes; ++a) {
-    const LoopAxis axis{extents[a], x.strides[a], 0, y.strides[a]};
-    if (a == summed_axis)
-      out.l.axis = axis;
-    else
-      out.l.axes.push_back(axis);
-  }
-  return out;
-}
 
 // Compares with a sum in f64, whose own error has the same bound.
 void expect_sums(const RunningSumLoops& l, const void* x, const void* y, const std::string& where) {
@@ -63,7 +40,7 @@ class RunningSums : public pool::IsaTest {};
 TEST_P(RunningSums, match_sums_in_f64_with_any_number_of_threads) {
   for (unsigned seed = 0; seed < loops_testing::case_count(200); ++seed) {
     RandomLayouts random(seed);
-    const auto [l, values, results] = make_case(random);
+    const auto [l, values, results] = loops_testing::make_sum_case(random);
     const GuardedBuffer x(values * dtype_bits(l.values) / 8, random.guard_side()),
         y(results * dtype_bits(l.result) / 8, random.guard_side()), again(y.size());
     random.fill_floats(l.values, x, random.flip());

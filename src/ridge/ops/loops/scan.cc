@@ -11,123 +11,19 @@
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/indexed.h"
 #include "ridge/ops/loops/isa_kernels.h"
+#include "ridge/ops/loops/recurrence.h"
 #include "ridge/ops/loops/strided.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
 namespace {
 
-using NodeKind = RecurrenceNode::Kind;
-
-// A tensor of the chain over the lines and steps. The elements of an index are their offsets: its stride is 1 along its
-// axis.
-struct ScanTensor {
-  DType dtype = DType::f32;
-  void* data = nullptr;                    // The pointer is null if the elements are an index.
-  std::vector<std::int64_t> line_strides;  // One for each axis of the lines.
-  std::int64_t step_stride = 0;
-};
-
-struct ScanProblem {
-  std::vector<std::int64_t> line_extents;
-  std::int64_t lines = 1, steps = 1;
-  std::vector<ScanTensor> tensors;  // The operands, the indices, and last the result.
-  LoweredChain code;                // One more tensor holds the previous step's result.
-};
-
-ScanTensor make_scan_tensor(const RecurrenceOperand& operand, void* data) {
-  return {operand.dtype, data, {operand.strides.begin(), operand.strides.end() - 1}, operand.strides.back()};
-}
-ScanTensor make_index_tensor(const RecurrenceLoops& l, std::size_t axis) {
-  std::vector<std::int64_t> strides(l.extents.size());
-  strides[axis] = 1;
-  return make_scan_tensor({DType::f32, strides}, nullptr);
-}
-
-// Orders the lines' axes by the result's strides, drops those of extent 1, and merges adjacent ones.
-void merge_line_axes(ScanProblem& p) {
-  std::vector<std::size_t> order;
-  for (std::size_t a = 0; a < p.line_extents.size(); ++a)
-    if (p.line_extents[a] > 1) order.push_back(a);
-  const auto stride = [&](std::size_t t, std::size_t a) { return p.tensors[t].line_strides[a]; };
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return stride(p.tensors.size() - 1, a) > stride(p.tensors.size() - 1, b);
-  });
-  std::vector<std::vector<std::size_t>> merged;  // Axes from the outermost; each entry is one axis.
-  for (const std::size_t a : order) {
-    bool continues = !merged.empty();
-    for (std::size_t t = 0; continues && t < p.tensors.size(); ++t)
-      continues = stride(t, merged.back().back()) == stride(t, a) * p.line_extents[a];
-    continues ? merged.back().push_back(a) : merged.push_back({a});
-  }
-  std::vector<std::int64_t> extents;
-  for (const auto& axes : merged) {
-    extents.push_back(1);
-    for (const std::size_t a : axes) extents.back() *= p.line_extents[a];
-  }
-  for (ScanTensor& tensor : p.tensors) {
-    std::vector<std::int64_t> strides;
-    for (const auto& axes : merged) strides.push_back(tensor.line_strides[axes.back()]);
-    tensor.line_strides = strides;
-  }
-  p.line_extents = extents;
-}
-
-// Chains have no `greater` and no `greater_equal`: the operands are swapped.
-ChainStep make_call_step(const RecurrenceNode& node, int result) {
-  const auto argument = [&](std::size_t k) { return k < node.arguments.size() ? node.arguments[k] : 0; };
-  ChainStep step{node.function, result, argument(0), argument(1), argument(2), 0, 0, node.repeat};
-  const bool is_greater = node.function == Function::greater,
-             is_swapped = is_greater || node.function == Function::greater_equal;
-  if (!is_swapped) return step;
-  step.op = is_greater ? ChainOp::less : ChainOp::less_equal;
-  std::swap(step.a, step.b);
-  return step;
-}
-
-// Returns the step as a chain whose last two tensors are the result and the previous result.
-ChainProgram make_step_chain(const RecurrenceLoops& l, const std::vector<int>& slots, int tensors) {
-  const int result = tensors - 1, previous = tensors;
-  ChainProgram out{.extents = {1}, .registers = static_cast<int>(l.nodes.size())};
-  out.tensors.assign(tensors + 1, {DType::f32, {0}});
-  for (int i = 0; i < out.registers; ++i) {
-    const RecurrenceNode& node = l.nodes[i];
-    ChainStep step{.op = ChainOp::load, .result = i, .slot = slots[i]};
-    if (node.kind == NodeKind::previous) step.slot = previous;
-    if (node.kind == NodeKind::number)
-      step = {.op = ChainOp::constant, .result = i, .constant = static_cast<float>(node.number)};
-    if (node.kind == NodeKind::call) step = make_call_step(node, i);
-    out.steps.push_back(step);
-  }
-  for (const int slot : {result, previous})
-    out.steps.push_back({.op = ChainOp::store, .a = out.registers - 1, .slot = slot});
-  return out;
-}
-
-ScanProblem make_scan_problem(const RecurrenceLoops& l, std::span<void* const> data) {
-  ScanProblem out;
-  out.line_extents.assign(l.extents.begin(), l.extents.end() - 1);
-  out.steps = l.extents.back();
-  for (const std::int64_t extent : out.line_extents) out.lines *= extent;
-  for (std::size_t i = 0; i + 1 < l.operands.size(); ++i)
-    out.tensors.push_back(make_scan_tensor(l.operands[i], data[i]));
-  std::vector<int> slots;
-  for (const RecurrenceNode& node : l.nodes) {
-    slots.push_back(node.kind == NodeKind::index ? static_cast<int>(out.tensors.size()) : node.operand);
-    if (node.kind == NodeKind::index) out.tensors.push_back(make_index_tensor(l, node.axis));
-  }
-  out.tensors.push_back(make_scan_tensor(l.operands.back(), data.back()));
-  merge_line_axes(out);
-  out.code = lower_chain(make_step_chain(l, slots, static_cast<int>(out.tensors.size())));
-  return out;
-}
-
 // Runs lines on one thread, a block at a time.
 class LineBlocks {
  public:
-  explicit LineBlocks(const ScanProblem& p) : p_(p), group_(chain_group_elements()) {
+  LineBlocks(const ScanProblem& p, const LoweredChain& code) : p_(p), code_(code), group_(chain_group_elements()) {
     const auto tensors = static_cast<std::int64_t>(p.tensors.size());
-    const std::int64_t saved = p.code.saved_groups * max_group_elements;
+    const std::int64_t saved = code.saved_groups * max_group_elements;
     memory_.resize(tensors * tile_elements + saved + max_lines + alignment);
     const auto misaligned = reinterpret_cast<std::uintptr_t>(memory_.data()) / sizeof(float) % alignment;
     saved_ = memory_.data() + (alignment - misaligned) % alignment;
@@ -206,7 +102,7 @@ class LineBlocks {
                          is_constant ? 0 : row_stride_ * static_cast<std::int64_t>(sizeof(float))});
     }
     tensors.push_back({DType::f32, reinterpret_cast<char*>(previous_), 0});
-    run_repeated_chain({p_.code, tensors, width_ / group_, steps, saved_});
+    run_repeated_chain({code_, tensors, width_ / group_, steps, saved_});
     if (!is_in_place_.back()) store_tile(first, steps, count);
   }
 
@@ -256,6 +152,7 @@ class LineBlocks {
   }
 
   const ScanProblem& p_;
+  const LoweredChain& code_;
   std::int64_t group_, width_ = 0, row_stride_ = 0;
   std::vector<float> memory_;
   float *saved_, *previous_, *tiles_;
@@ -267,6 +164,7 @@ class LineBlocks {
 
 void run_loops(const RecurrenceLoops& l, std::span<void* const> data, int threads) {
   const ScanProblem problem = make_scan_problem(l, data);
+  const LoweredChain code = lower_chain(problem.step);
   const std::int64_t group = chain_group_elements(), line = 16;
   const std::int64_t multiple = problem.lines >= group * threads ? group : line;
   const std::int64_t elements = problem.lines * problem.steps,
@@ -275,7 +173,7 @@ void run_loops(const RecurrenceLoops& l, std::span<void* const> data, int thread
       static_cast<int>(std::min({std::int64_t{std::max(threads, 1)}, useful, ceil_div(problem.lines, multiple)}));
   pool::run_parallel(parts, [&](int part) {
     const pool::WorkSlice mine = pool::split_evenly(problem.lines, parts, part, multiple);
-    LineBlocks(problem).run(mine.begin, mine.end);
+    LineBlocks(problem, code).run(mine.begin, mine.end);
   });
 }
 

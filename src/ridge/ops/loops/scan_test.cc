@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "ridge/ops/loops/cpu.h"
-#include "ridge/ops/loops/testing/random_layout.h"
+#include "ridge/ops/loops/testing/random_cases.h"
 #include "ridge/pool/testing/isa_fixture.h"
 
 namespace ridge::ops {
@@ -14,58 +14,6 @@ namespace {
 using loops_testing::GuardedBuffer;
 using loops_testing::RandomLayouts;
 using NodeKind = RecurrenceNode::Kind;
-
-// Random nodes in which the last one depends on the previous step most of the time.
-std::vector<RecurrenceNode> make_nodes(RandomLayouts& random, std::size_t axes, int operands) {
-  std::vector<RecurrenceNode> out{{.kind = NodeKind::previous}};
-  for (int i = 0; i < operands; ++i) out.push_back({.kind = NodeKind::load, .operand = i});
-  if (random.flip()) out.push_back({.kind = NodeKind::number, .number = 0.1 * static_cast<double>(random.below(9))});
-  if (random.flip()) out.push_back({.kind = NodeKind::index, .axis = static_cast<std::size_t>(random.below(axes))});
-  const Function functions[] = {Function::add,   Function::subtract, Function::multiply, Function::divide,
-                                Function::max,   Function::min,      Function::where,    Function::clamp,
-                                Function::less,  Function::greater,  Function::equal,    Function::less_equal,
-                                Function::abs,   Function::negate,   Function::relu,     Function::greater_equal,
-                                Function::round, Function::floor,    Function::sign,     Function::sqrt};
-  for (std::int64_t more = random.below(7); more > 0; --more) {
-    const auto any = [&] { return static_cast<int>(random.below(static_cast<std::int64_t>(out.size()))); };
-    const Function function = functions[random.below(std::size(functions))];
-    RecurrenceNode call{.kind = NodeKind::call, .function = function, .arguments = {}};
-    for (int k = 0; k < function_info(function).arity; ++k) call.arguments.push_back(any());
-    if (call.arguments.size() == 1) call.repeat = 1 + static_cast<int>(random.below(3));
-    if (call.arguments.size() == 2) call.arguments[0] = static_cast<int>(out.size()) - 1;
-    out.push_back(call);
-  }
-  return out;
-}
-
-struct ScanCase {
-  RecurrenceLoops l;
-  std::vector<std::int64_t> elements;  // Number of elements of each operand
-};
-
-ScanCase make_case(RandomLayouts& random) {
-  ScanCase out;
-  const std::int64_t axes = 1 + random.below(3), operands = 1 + random.below(3);
-  for (std::int64_t a = 0; a < axes; ++a) {
-    const std::int64_t sizes[] = {1 + random.below(5), 1 + random.below(40), 64 * (1 + random.below(5)),
-                                  1 + random.below(300)};
-    out.l.extents.push_back(sizes[random.below(axes == 3 ? 2 : 4)]);
-  }
-  for (std::int64_t i = 0; i <= operands; ++i) {
-    std::vector<std::int64_t> extents = out.l.extents;
-    for (std::int64_t& extent : extents)
-      if (i < operands && random.below(4) == 0) extent = 0;  // Broadcast
-    // The recurrence's axis is last in `extents`, but often not in memory.
-    const bool swaps = axes > 1 && random.flip();
-    if (swaps) std::swap(extents.front(), extents.back());
-    auto layout = random.strides(extents, i < operands);
-    if (swaps) std::swap(layout.strides.front(), layout.strides.back());
-    out.l.operands.push_back({random.float_dtype(), layout.strides});
-    out.elements.push_back(layout.elements);
-  }
-  out.l.nodes = make_nodes(random, out.l.extents.size(), static_cast<int>(operands));
-  return out;
-}
 
 float evaluate_reference_node(const RecurrenceLoops& l, std::size_t i, const std::vector<float>& values,
                               const std::vector<std::int64_t>& at, const std::vector<void*>& data, float previous) {
@@ -115,7 +63,7 @@ class Recurrences : public pool::IsaTest {};
 TEST_P(Recurrences, match_loops_over_single_elements) {
   for (unsigned seed = 0; seed < loops_testing::case_count(250); ++seed) {
     RandomLayouts random(seed);
-    const auto [l, elements] = make_case(random);
+    const auto [l, elements] = loops_testing::make_scan_case(random);
     std::vector<std::unique_ptr<GuardedBuffer>> buffers;
     std::vector<void*> data;
     for (std::size_t i = 0; i < elements.size(); ++i) {

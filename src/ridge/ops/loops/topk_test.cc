@@ -8,7 +8,7 @@
 
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/lines.h"
-#include "ridge/ops/loops/testing/random_layout.h"
+#include "ridge/ops/loops/testing/random_cases.h"
 #include "ridge/pool/testing/isa_fixture.h"
 
 namespace ridge::ops {
@@ -33,26 +33,6 @@ void run_reference(const TopKLoops& l, const void* x, std::int32_t* y) {
   }
 }
 
-struct TopKCase {
-  TopKLoops l;
-  std::int64_t values = 1, results = 1;  // Number of elements
-};
-
-TopKCase make_case(RandomLayouts& random) {
-  const std::int64_t rows = 1 + random.below(5), batch = 1 + random.below(3),
-                     sizes[] = {1 + random.below(20), 1 + random.below(300), 1 + random.below(9000)},
-                     n = sizes[random.below(3)];
-  const std::int64_t counts[] = {1, std::min<std::int64_t>(n, 1 + random.below(8)), 1 + random.below(n), n};
-  const std::int64_t count = counts[random.below(4)];
-  const auto x = random.strides({batch, rows, n}, true), y = random.strides({batch, rows, count}, false);
-  TopKCase out{{.values = random.float_dtype(), .axes = {}, .axis = {n, x.strides[2], 0, 0}, .count = count}};
-  out.l.axes = {{batch, x.strides[0], 0, y.strides[0]}, {rows, x.strides[1], 0, y.strides[1]}};
-  out.l.result_stride = y.strides[2];
-  out.values = x.elements;
-  out.results = y.elements;
-  return out;
-}
-
 class TopK : public pool::IsaTest {};
 
 TEST_P(TopK, matches_a_stable_sort) {
@@ -60,7 +40,7 @@ TEST_P(TopK, matches_a_stable_sort) {
   constexpr float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f};
   for (unsigned seed = 0; seed < loops_testing::case_count(200); ++seed) {
     RandomLayouts random(seed);
-    const auto [l, values, results] = make_case(random);
+    const auto [l, values, results] = loops_testing::make_topk_case(random);
     const GuardedBuffer x(values * dtype_bits(l.values) / 8, random.guard_side()), y(results * 4),
         expected(results * 4);
     random.fill_floats(l.values, x, random.flip());

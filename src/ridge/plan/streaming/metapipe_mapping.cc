@@ -25,7 +25,7 @@ class MetapipeMapper {
   Result<MappedProgram> map_program(const Bindings& given) {
     RIDGE_TRY_STATUS(check_options());
     RIDGE_TRY_STATUS(require_unsharded(program_, "simulate"));
-    RIDGE_TRY_STATUS(require_supported_routines(program_, "simulate"));
+    RIDGE_TRY_STATUS(check_simulated_statements(program_));
     RIDGE_TRY(dims, program_.bind_sizes(given));
     PassContext context{program_, dims, fabric_, options_.tile, "", 0, {}, {}, PipeSchedule::pipelined, {}};
     RIDGE_TRY_STATUS(read_options(context));

@@ -1,0 +1,58 @@
+#include "ridge/ops/loops/cuda.h"
+
+#include "ridge/device/device.h"
+#include "ridge/device/run_generated.h"
+#include "ridge/ops/loops/device/limits.h"
+#include "ridge/ops/loops/device/source.h"
+#include "ridge/ops/loops/lines.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+Reason too_many_axes_reason(const std::vector<LoopAxis>& axes) {
+  const std::size_t count = merge_loop_axes(axes).size();
+  if (count <= max_device_axes) return {};
+  return "its tensors have " + std::to_string(count) + " axes that cannot be merged; expected at most " +
+         std::to_string(max_device_axes) + "; --on cpu takes any number";
+}
+
+Reason generated_kernel_reason(const char* what) {
+  if (const Reason why = device::generation_unavailable_reason())
+    return std::string("NVRTC compiles ") + what + " when they are first run: " + why.text();
+  return {};
+}
+
+}  // namespace
+
+Reason unsupported_reason(const GatherScatterLoops& l) {
+  if (const Reason why = too_many_axes_reason(l.axes)) return why;
+  std::int64_t rows = 1, targets = l.index_extent;  // Rows that are added, and rows of the result
+  for (const LoopAxis& axis : l.axes)
+    if (axis.indices != 0) {
+      rows *= axis.extent;
+      if (axis.result != 0) targets *= axis.extent;
+    }
+  if (!l.is_scatter || (rows <= max_sorted_elements && targets <= max_sorted_elements)) return {};
+  return "it adds " + std::to_string(rows) + " rows to " + std::to_string(targets) + "; a device takes at most " +
+         std::to_string(max_sorted_elements) + " of either; --on cpu runs it";
+}
+Reason unsupported_reason(const RunningSumLoops& l) { return too_many_axes_reason(l.axes); }
+Reason unsupported_reason(const TopKLoops& l) {
+  if (const Reason why = too_many_axes_reason(l.axes)) return why;
+  if (l.axis.extent <= max_sorted_elements) return {};
+  return "its lines have " + std::to_string(l.axis.extent) + " elements; a device takes at most " +
+         std::to_string(max_sorted_elements) + "; --on cpu runs it";
+}
+Reason unsupported_reason(const QuantizeLoops& l) { return too_many_axes_reason(l.axes); }
+Reason unsupported_reason(const DequantizeLoops&) { return {}; }
+Reason unsupported_reason(const ConvLoops&) { return generated_kernel_reason("direct convolutions"); }
+Reason unsupported_reason(const RecurrenceLoops&) { return generated_kernel_reason("recurrences"); }
+
+Status run_loops(const ConvLoops& conv, std::span<void* const> data, CUstream_st* stream) {
+  return device::launch_generated(generate_convolution_kernel(conv, data, device::multiprocessor_count()), stream);
+}
+Status run_loops(const RecurrenceLoops& scan, std::span<void* const> data, CUstream_st* stream) {
+  return device::launch_generated(generate_recurrence_kernel(scan, data, device::multiprocessor_count()), stream);
+}
+
+}  // namespace ridge::ops::cuda

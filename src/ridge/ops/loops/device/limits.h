@@ -1,0 +1,11 @@
+// Limits of the CUDA kernels of the loops.
+#pragma once
+
+#include <cstdint>
+
+namespace ridge::ops::cuda {
+
+inline constexpr int max_device_axes = 12;                                  // Axes that cannot be merged
+inline constexpr std::int64_t max_sorted_elements = std::int64_t{1} << 30;  // Elements of a line or list that is sorted
+
+}  // namespace ridge::ops::cuda

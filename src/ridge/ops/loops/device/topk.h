@@ -1,0 +1,48 @@
+// Code that the kernels of top-k and of sorting share on a device. For .cu files.
+#pragma once
+
+#include <span>
+
+#include "ridge/ops/loops/cuda.h"
+#include "ridge/ops/loops/device/loops.h"
+
+namespace ridge::ops::cuda {
+
+inline constexpr int max_collected_keys = 2048, max_selected = 1024;  // Keys that a block collects; largest `count`
+
+struct TopKRun {
+  DeviceLoopAxes lines;
+  DeviceFloats values;
+  void* result;
+  bool has_byte_indices;
+  std::int64_t extent, stride, result_stride;
+  int count;
+  __device__ void store(std::int64_t at, std::int64_t index) const {
+    if (has_byte_indices)
+      static_cast<std::int8_t*>(result)[at] = static_cast<std::int8_t>(index);
+    else
+      static_cast<std::int32_t*>(result)[at] = static_cast<std::int32_t>(index);
+  }
+};
+
+// Returns a key that is ordered as the float, at least 1: NaN has the smallest. Adding 0 turns -0 to +0.
+__device__ inline std::uint32_t ordered_key(float x) {
+  constexpr std::uint32_t sign = 0x80000000, nan_key = 1;
+  const std::uint32_t bits = __float_as_uint(x + 0.0f);
+  const std::uint32_t key = (bits & sign) != 0 ? ~bits : bits | sign;
+  return x != x ? nan_key : key;
+}
+// Returns a key by which equal elements are in the order of their indices, the first one largest.
+__device__ inline std::uint64_t ranked_key(float x, std::int64_t index) {
+  return static_cast<std::uint64_t>(ordered_key(x)) << 32 | ~static_cast<std::uint32_t>(index);
+}
+__device__ inline std::uint32_t index_of(std::uint64_t key) { return ~static_cast<std::uint32_t>(key); }
+
+// Sorts all lines and stores the first `count` indices of each. Lines of more than `max_block_line` elements need a
+// workspace.
+inline constexpr std::int64_t max_block_line = 8192;
+std::size_t sort_workspace_bytes(const TopKLoops& l);
+Status sort_lines(const TopKLoops& l, const TopKRun& run, const device::DeviceWorkspace& workspace,
+                  CUstream_st* stream);
+
+}  // namespace ridge::ops::cuda

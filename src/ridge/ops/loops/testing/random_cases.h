@@ -1,0 +1,144 @@
+// Random problems of the loops for tests on CPUs and on devices.
+#pragma once
+
+#include "ridge/ops/loops/problem.h"
+#include "ridge/ops/loops/testing/random_layout.h"
+
+namespace ridge::ops::loops_testing {
+
+struct IndexedCase {
+  GatherScatterLoops l;
+  std::int64_t values = 1, indices = 1;  // Number of elements
+};
+
+// Random axes: of the indices only, of the rows only, or of both (a batch). Large rows take the kernels for rows.
+inline IndexedCase make_indexed_case(RandomLayouts& random, bool is_scatter) {
+  const std::int64_t axes = 1 + random.below(4), index_extent = 1 + random.below(40);
+  std::vector<std::int64_t> values, indices, result;
+  IndexedCase out;
+  out.l.is_scatter = is_scatter;
+  for (std::int64_t a = 0; a < axes; ++a) {
+    const bool is_last = a + 1 == axes;
+    const std::int64_t extent = 1 + random.below(is_last && random.flip() ? 300 : 7), kind = random.below(3);
+    const bool in_indices = kind != 0 && !(is_last && random.flip()), in_rows = kind != 1 || !in_indices;
+    out.l.axes.push_back({.extent = extent});
+    indices.push_back(in_indices ? extent : 0);
+    values.push_back(in_rows || is_scatter ? extent : 0);  // A scatter reads a value at each point
+    result.push_back(in_rows || !is_scatter ? extent : 0);
+  }
+  (is_scatter ? result : values).push_back(index_extent);
+  const auto v = random.strides(values, true), i = random.strides(indices, true), r = random.strides(result, false);
+  for (std::size_t a = 0; a < out.l.axes.size(); ++a) {
+    out.l.axes[a].values = v.strides[a];
+    out.l.axes[a].indices = i.strides[a];
+    out.l.axes[a].result = r.strides[a];
+  }
+  out.l.index_extent = index_extent;
+  out.l.index_stride = (is_scatter ? r : v).strides.back();
+  out.l.result_elements = r.elements;
+  out.l.values = random.float_dtype();
+  out.l.result = random.flip() ? out.l.values : random.float_dtype();
+  out.l.indices = random.flip() ? DType::int32 : DType::int8;
+  out.values = v.elements;
+  out.indices = i.elements;
+  return out;
+}
+
+struct SumCase {
+  RunningSumLoops l;
+  std::int64_t values = 1, results = 1;  // Number of elements
+};
+
+inline SumCase make_sum_case(RandomLayouts& random) {
+  const std::int64_t axes = 1 + random.below(3);
+  const std::int64_t summed_axis = random.below(axes);
+  std::vector<std::int64_t> extents;
+  const std::int64_t longest = axes == 1 ? 20000 : 130;
+  for (std::int64_t a = 0; a < axes; ++a) extents.push_back(1 + random.below(random.below(3) > 0 ? 6 : longest));
+  const auto x = random.strides(extents, true), y = random.strides(extents, true);
+  SumCase out{{random.float_dtype(), random.float_dtype(), {}, {}}, x.elements, y.elements};
+  for (std::int64_t a = 0; a < axes; ++a) {
+    const LoopAxis axis{extents[a], x.strides[a], 0, y.strides[a]};
+    if (a == summed_axis)
+      out.l.axis = axis;
+    else
+      out.l.axes.push_back(axis);
+  }
+  return out;
+}
+
+struct TopKCase {
+  TopKLoops l;
+  std::int64_t values = 1, results = 1;  // Number of elements
+};
+
+inline TopKCase make_topk_case(RandomLayouts& random) {
+  const std::int64_t rows = 1 + random.below(5), batch = 1 + random.below(3),
+                     sizes[] = {1 + random.below(20), 1 + random.below(300), 1 + random.below(9000)},
+                     n = sizes[random.below(3)];
+  const std::int64_t counts[] = {1, std::min<std::int64_t>(n, 1 + random.below(8)), 1 + random.below(n), n};
+  const std::int64_t count = counts[random.below(4)];
+  const auto x = random.strides({batch, rows, n}, true), y = random.strides({batch, rows, count}, false);
+  TopKCase out{{.values = random.float_dtype(), .axes = {}, .axis = {n, x.strides[2], 0, 0}, .count = count}};
+  out.l.axes = {{batch, x.strides[0], 0, y.strides[0]}, {rows, x.strides[1], 0, y.strides[1]}};
+  out.l.result_stride = y.strides[2];
+  out.values = x.elements;
+  out.results = y.elements;
+  return out;
+}
+
+// Random nodes in which the last one depends on the previous step most of the time.
+inline std::vector<RecurrenceNode> make_scan_nodes(RandomLayouts& random, std::size_t axes, int operands) {
+  std::vector<RecurrenceNode> out{{.kind = RecurrenceNode::Kind::previous}};
+  for (int i = 0; i < operands; ++i) out.push_back({.kind = RecurrenceNode::Kind::load, .operand = i});
+  if (random.flip())
+    out.push_back({.kind = RecurrenceNode::Kind::number, .number = 0.1 * static_cast<double>(random.below(9))});
+  if (random.flip())
+    out.push_back({.kind = RecurrenceNode::Kind::index, .axis = static_cast<std::size_t>(random.below(axes))});
+  const Function functions[] = {Function::add,   Function::subtract, Function::multiply, Function::divide,
+                                Function::max,   Function::min,      Function::where,    Function::clamp,
+                                Function::less,  Function::greater,  Function::equal,    Function::less_equal,
+                                Function::abs,   Function::negate,   Function::relu,     Function::greater_equal,
+                                Function::round, Function::floor,    Function::sign,     Function::sqrt};
+  for (std::int64_t more = random.below(7); more > 0; --more) {
+    const auto any = [&] { return static_cast<int>(random.below(static_cast<std::int64_t>(out.size()))); };
+    const Function function = functions[random.below(std::size(functions))];
+    RecurrenceNode call{.kind = RecurrenceNode::Kind::call, .function = function, .arguments = {}};
+    for (int k = 0; k < function_info(function).arity; ++k) call.arguments.push_back(any());
+    if (call.arguments.size() == 1) call.repeat = 1 + static_cast<int>(random.below(3));
+    if (call.arguments.size() == 2) call.arguments[0] = static_cast<int>(out.size()) - 1;
+    out.push_back(call);
+  }
+  return out;
+}
+
+struct ScanCase {
+  RecurrenceLoops l;
+  std::vector<std::int64_t> elements;  // Number of elements of each operand
+};
+
+inline ScanCase make_scan_case(RandomLayouts& random) {
+  ScanCase out;
+  const std::int64_t axes = 1 + random.below(3), operands = 1 + random.below(3);
+  for (std::int64_t a = 0; a < axes; ++a) {
+    const std::int64_t sizes[] = {1 + random.below(5), 1 + random.below(40), 64 * (1 + random.below(5)),
+                                  1 + random.below(300)};
+    out.l.extents.push_back(sizes[random.below(axes == 3 ? 2 : 4)]);
+  }
+  for (std::int64_t i = 0; i <= operands; ++i) {
+    std::vector<std::int64_t> extents = out.l.extents;
+    for (std::int64_t& extent : extents)
+      if (i < operands && random.below(4) == 0) extent = 0;  // Broadcast
+    // The recurrence's axis is last in `extents`, but often not in memory.
+    const bool swaps = axes > 1 && random.flip();
+    if (swaps) std::swap(extents.front(), extents.back());
+    auto layout = random.strides(extents, i < operands);
+    if (swaps) std::swap(layout.strides.front(), layout.strides.back());
+    out.l.operands.push_back({random.float_dtype(), layout.strides});
+    out.elements.push_back(layout.elements);
+  }
+  out.l.nodes = make_scan_nodes(random, out.l.extents.size(), static_cast<int>(operands));
+  return out;
+}
+
+}  // namespace ridge::ops::loops_testing

@@ -1,0 +1,280 @@
+// Compares the loops on a device with those on a CPU: `loops COUNT [FIRST]` runs random cases, most of them bit by bit.
+// Sums of the data are exact in any order. Device memory ends at unmapped addresses, on either side.
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "guarded_memory.h"
+#include "ridge/ops/loops/cpu.h"
+#include "ridge/ops/loops/cuda.h"
+#include "ridge/ops/loops/testing/random_cases.h"
+#include "support.h"
+
+namespace ridge::gpu {
+namespace {
+
+using ops::loops_testing::GuardedBuffer;
+using ops::loops_testing::RandomLayouts;
+
+constexpr int threads = 2;
+
+struct HostTensor {
+  DType dtype;
+  std::unique_ptr<GuardedBuffer> data;
+};
+// The operands and the result of a case. The result's bytes are 0x7b before the run, also those between its elements.
+class CaseTensors {
+ public:
+  explicit CaseTensors(RandomLayouts& random) : random_(random) {}
+  const GuardedBuffer& add(DType dtype, std::int64_t elements) {
+    tensors_.push_back(
+        {dtype, std::make_unique<GuardedBuffer>(static_cast<std::size_t>(stored_bytes(dtype, elements)))});
+    tensors_.back().data->fill(0x7b);
+    return *tensors_.back().data;
+  }
+  const GuardedBuffer& add_floats(DType dtype, std::int64_t elements) {
+    const GuardedBuffer& out = add(dtype, elements);
+    random_.fill_floats(dtype, out, random_.flip());
+    return out;
+  }
+
+  // Runs the problem on a CPU and on a device and returns the elements that differ; NaNs are equal.
+  template <class Loops> std::int64_t count_differences(const Loops& l) {
+    std::vector<std::unique_ptr<GuardedMemory>> memory;
+    std::vector<void*> host, device;
+    for (const HostTensor& each : tensors_) {
+      memory.push_back(std::make_unique<GuardedMemory>(
+          each.data->size(), random_.flip() ? GuardedMemory::Side::before : GuardedMemory::Side::after));
+      check_cuda(cudaMemcpy(memory.back()->data(), each.data->data(), each.data->size(), cudaMemcpyHostToDevice),
+                 "copying there");
+      host.push_back(each.data->data());
+      device.push_back(memory.back()->data());
+    }
+    run_on_device(l, device);
+    const GuardedBuffer found(tensors_.back().data->size());
+    check_cuda(cudaMemcpy(found.data(), memory.back()->data(), found.size(), cudaMemcpyDeviceToHost), "copying back");
+    const GuardedBuffer scratch(4 * found.size() + 4);  // f32 sums of a scatter
+    host.push_back(scratch.data());
+    ops::run_loops(l, host, threads);
+    return compare_results(found.data());
+  }
+
+ private:
+  template <class Loops> static void run_on_device(const Loops& l, std::span<void* const> data) {
+    std::size_t bytes = 0;
+    if constexpr (requires { ops::cuda::workspace_bytes(l); }) bytes = ops::cuda::workspace_bytes(l);
+    const DeviceMemory memory(bytes + 256);
+    const device::DeviceWorkspace workspace{memory.data(), bytes};
+    const auto run = [&]() -> Status {
+      if (const Reason why = ops::cuda::unsupported_reason(l)) return input_error(why.text());
+      if constexpr (requires { ops::cuda::run_loops(l, data, workspace, nullptr); })
+        return ops::cuda::run_loops(l, data, workspace, nullptr);
+      else
+        return ops::cuda::run_loops(l, data, nullptr);
+    };
+    if (const Status done = run(); !done) {
+      std::fprintf(stderr, "%s\n", done.error().message.c_str());
+      std::exit(2);
+    }
+    check_cuda(cudaDeviceSynchronize(), "running a case");
+  }
+  std::int64_t compare_results(const char* found) const {
+    const HostTensor& expected = tensors_.back();
+    const char* const want = expected.data->data();
+    if (!StoredFloats::contains(expected.dtype)) {
+      std::int64_t out = 0;
+      for (std::size_t i = 0; i < expected.data->size(); ++i) out += found[i] != want[i];
+      return out;
+    }
+    const std::size_t bytes = dtype_bits(expected.dtype) / 8;
+    std::int64_t out = 0;
+    for (std::size_t i = 0; i < expected.data->size() / bytes; ++i) {
+      if (std::memcmp(found + i * bytes, want + i * bytes, bytes) == 0) continue;
+      const double a = RandomLayouts::load(expected.dtype, found, static_cast<std::int64_t>(i)),
+                   b = RandomLayouts::load(expected.dtype, want, static_cast<std::int64_t>(i));
+      out += a != b && !(std::isnan(a) && std::isnan(b));
+    }
+    return out;
+  }
+
+  RandomLayouts& random_;
+  std::vector<HostTensor> tensors_;
+};
+
+std::int64_t check_indexed(RandomLayouts& random, bool is_scatter) {
+  const auto [l, values, indices] = ops::loops_testing::make_indexed_case(random, is_scatter);
+  CaseTensors tensors(random);
+  tensors.add_floats(l.values, values);
+  random.fill_indices(l.indices, tensors.add(l.indices, indices), l.index_extent);
+  tensors.add(l.result, l.result_elements);
+  return tensors.count_differences(l);
+}
+// Rows enough that a sort takes several passes; a third of the cases adds all to a few rows.
+std::int64_t check_large_indexed(RandomLayouts& random, bool is_scatter) {
+  const std::int64_t rows = 1 + random.below(60000), width = 1 + random.below(70), targets = 1 + random.below(20000),
+                     used = random.below(3) == 0 ? std::min<std::int64_t>(targets, 3) : targets;
+  ops::GatherScatterLoops l{.is_scatter = is_scatter, .values = random.float_dtype(), .result = random.float_dtype()};
+  l.axes = {{rows, is_scatter ? width : 0, 1, is_scatter ? 0 : width}, {width, 1, 0, 1}};
+  l.index_extent = targets;
+  l.index_stride = width;
+  l.result_elements = (is_scatter ? targets : rows) * width;
+  CaseTensors tensors(random);
+  tensors.add_floats(l.values, (is_scatter ? rows : targets) * width);
+  random.fill_indices(l.indices, tensors.add(l.indices, rows), used);
+  tensors.add(l.result, l.result_elements);
+  return tensors.count_differences(l);
+}
+
+std::int64_t check_sums(RandomLayouts& random) {
+  const auto [l, values, results] = ops::loops_testing::make_sum_case(random);
+  CaseTensors tensors(random);
+  tensors.add_floats(l.values, values);
+  tensors.add(l.result, results);
+  return tensors.count_differences(l);
+}
+// Few long lines, which are split, with contiguous or adjacent elements.
+std::int64_t check_long_sums(RandomLayouts& random) {
+  const std::int64_t lines = 1 + random.below(40), n = 1 + random.below(200000);
+  const bool is_along = random.flip();
+  const std::int64_t step = is_along ? 1 : lines, line = is_along ? n : 1;
+  const ops::RunningSumLoops l{
+      random.float_dtype(), random.float_dtype(), {{lines, line, 0, line}}, {n, step, 0, step}};
+  CaseTensors tensors(random);
+  tensors.add_floats(l.values, lines * n);
+  tensors.add(l.result, lines * n);
+  return tensors.count_differences(l);
+}
+
+void add_special_values(RandomLayouts& random, DType dtype, const GuardedBuffer& x, std::int64_t elements) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f};
+  for (std::int64_t i = random.flip() ? elements / 3 : 0; i > 0; --i)
+    RandomLayouts::store(dtype, x.data(), random.below(elements), special[random.below(5)]);
+}
+std::int64_t check_topk(RandomLayouts& random, bool is_long) {
+  auto [l, values, results] = ops::loops_testing::make_topk_case(random);
+  if (is_long) {
+    const std::int64_t lines = 1 + random.below(4), n = 5000 + random.below(200000);
+    const std::int64_t counts[] = {1 + random.below(60), 1024, 1 + random.below(n), n};
+    const std::int64_t count = counts[random.below(4)];
+    l = {.values = random.float_dtype(), .axes = {{lines, n, 0, count}}, .axis = {n, 1, 0, 0}, .count = count};
+    l.result_stride = 1;
+    values = lines * n;
+    results = lines * count;
+  }
+  CaseTensors tensors(random);
+  add_special_values(random, l.values, tensors.add_floats(l.values, values), values);
+  tensors.add(l.result, results);
+  return tensors.count_differences(l);
+}
+
+constexpr DType scaled_dtypes[] = {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128};
+std::int64_t check_quantize(RandomLayouts& random) {
+  const DType scaled = scaled_dtypes[random.below(4)];
+  const std::int64_t block = dtype_info(scaled).block, extent = block * (1 + random.below(40)),
+                     lines = 1 + random.below(30);
+  const auto x = random.strides({lines, extent}, true);
+  const ops::QuantizeLoops l{
+      random.float_dtype(), scaled, {{lines, x.strides[0], 0, extent}}, {extent, x.strides[1], 0, 1}};
+  CaseTensors tensors(random);
+  const GuardedBuffer& values = tensors.add_floats(l.values, x.elements);
+  for (std::int64_t i = 0; i < x.elements; i += 3)  // Blocks of very different magnitudes
+    RandomLayouts::store(
+        l.values, values.data(), i,
+        static_cast<float>(std::ldexp(static_cast<double>(random.below(64)), static_cast<int>(random.below(40)) - 25)));
+  add_special_values(random, l.values, values, random.below(4) == 0 ? x.elements : 3);
+  tensors.add(l.result, lines * extent);
+  return tensors.count_differences(l);
+}
+std::int64_t check_dequantize(RandomLayouts& random) {
+  const DType scaled = scaled_dtypes[random.below(4)];
+  const ops::DequantizeLoops l{scaled, random.flip() ? DType::bf16 : DType::f32,
+                               dtype_info(scaled).block * (1 + random.below(2000))};
+  CaseTensors tensors(random);
+  const GuardedBuffer& x = tensors.add(scaled, l.elements);
+  for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<char>(random.below(256));
+  tensors.add(l.result, l.elements);
+  return tensors.count_differences(l);
+}
+
+void fill_small_integers(RandomLayouts& random, DType dtype, const GuardedBuffer& out, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i)
+    RandomLayouts::store(dtype, out.data(), i, static_cast<float>(random.below(5) - 2));
+}
+std::int64_t check_convolution(RandomLayouts& random) {
+  ops::ConvLoops l{.x = random.float_dtype(), .w = random.float_dtype(), .y = random.float_dtype()};
+  const std::int64_t dimensions = 1 + random.below(3), inputs = random.flip() ? 1 : 1 + random.below(3);
+  l.batch = 1 + random.below(3);
+  l.groups = 1 + random.below(9);
+  l.channels = l.groups * inputs;
+  l.out_channels = l.groups * (1 + random.below(3));
+  l.stride = random.flip() ? 1 : 1 + random.below(3);
+  l.dilation = random.flip() ? 1 : 1 + random.below(3);
+  l.padding = random.below(5);
+  std::int64_t in = 1, out = 1, kernel = 1;
+  for (std::int64_t d = 0; d < dimensions; ++d) {
+    ops::ConvWindow window{.kernel = 1 + random.below(random.below(4) == 0 ? 13 : 5)};
+    const std::int64_t reach = (window.kernel - 1) * l.dilation + 1;
+    window.in = std::max<std::int64_t>(reach - 2 * l.padding, 1) + random.below(dimensions == 3 ? 6 : 60);
+    window.out = (window.in + 2 * l.padding - reach) / l.stride + 1;
+    in *= window.in;
+    out *= window.out;
+    kernel *= window.kernel;
+    l.windows.push_back(window);
+  }
+  CaseTensors tensors(random);
+  const std::int64_t elements[] = {l.batch * l.channels * in, l.out_channels * inputs * kernel};
+  fill_small_integers(random, l.x, tensors.add(l.x, elements[0]), elements[0]);
+  fill_small_integers(random, l.w, tensors.add(l.w, elements[1]), elements[1]);
+  tensors.add(l.y, l.batch * l.out_channels * out);
+  return tensors.count_differences(l);
+}
+
+std::int64_t check_recurrence(RandomLayouts& random) {
+  const auto [l, elements] = ops::loops_testing::make_scan_case(random);
+  CaseTensors tensors(random);
+  for (std::size_t i = 0; i + 1 < elements.size(); ++i) tensors.add_floats(l.operands[i].dtype, elements[i]);
+  tensors.add(l.operands.back().dtype, elements.back());
+  return tensors.count_differences(l);
+}
+
+struct LoopCheck {
+  const char* name;
+  std::function<std::int64_t(RandomLayouts&)> run;
+};
+const LoopCheck checks[] = {
+    {"gather", [](RandomLayouts& random) { return check_indexed(random, false); }},
+    {"scatter", [](RandomLayouts& random) { return check_indexed(random, true); }},
+    {"running sums", check_sums},
+    {"top-k", [](RandomLayouts& random) { return check_topk(random, false); }},
+    {"quantize", check_quantize},
+    {"dequantize", check_dequantize},
+    {"convolution", check_convolution},
+    {"recurrence", check_recurrence},
+    {"large gather", [](RandomLayouts& random) { return check_large_indexed(random, false); }},
+    {"large scatter", [](RandomLayouts& random) { return check_large_indexed(random, true); }},
+    {"long running sums", check_long_sums},
+    {"long top-k", [](RandomLayouts& random) { return check_topk(random, true); }},
+};
+
+}  // namespace
+
+// Returns 1 and prints the seeds of the wrong cases if there are any.
+int check_loops(int argc, char** argv) {
+  const long count = argc > 0 ? std::atol(argv[0]) : 1200, first = argc > 1 ? std::atol(argv[1]) : 0;
+  long wrong = 0;
+  for (long seed = first; seed < first + count; ++seed) {
+    const LoopCheck& check = checks[static_cast<std::size_t>(seed) % std::size(checks)];
+    RandomLayouts random(static_cast<unsigned>(seed));
+    const std::int64_t differences = check.run(random);
+    if (differences == 0) continue;
+    ++wrong;
+    std::printf("WRONG %s, seed %ld: %lld elements differ\n", check.name, seed, static_cast<long long>(differences));
+  }
+  std::printf("loops: %ld cases, %ld wrong\n", count, wrong);
+  return wrong > 0 ? 1 : 0;
+}
+
+}  // namespace ridge::gpu
