@@ -278,6 +278,15 @@ bool is_pointwise(const Statement& statement) {
   });
 }
 
+// True if a tensor may have another order in memory: an input, which is copied, or the result of a kernel that stores
+// to any strides.
+bool can_be_ordered(const Program& program, int tensor) {
+  for (int s = 0; s < static_cast<int>(program.statements.size()); ++s)
+    if (program.statements[s].result() == tensor)
+      return is_pointwise(program.statements[s]) || find_convolution(program, s) != nullptr;
+  return true;
+}
+
 // Returns for each tensor the axis of the channels that are to be last in its memory, or 0. Pointwise statements take
 // the order of one of their tensors.
 std::vector<std::size_t> find_channel_axes(const Program& program, const std::vector<Shape>& shapes, Target target) {
@@ -291,7 +300,7 @@ std::vector<std::size_t> find_channel_axes(const Program& program, const std::ve
         const bool copies_rows = program.tensors[in[0]].role == TensorRole::input &&
                                  row_window_channels(shape_of(in[0]), shape_of(in[1]), *conv->routine);
         const std::size_t channels = conv_axes(*conv->routine, shapes[conv->result].size()).channels;
-        if (!copies_rows) out[in[0]] = channels;
+        if (!copies_rows && can_be_ordered(program, in[0])) out[in[0]] = channels;
         out[conv->result] = channels;
       }
   for (bool has_changed = true; has_changed;) {
@@ -303,7 +312,7 @@ std::vector<std::size_t> find_channel_axes(const Program& program, const std::ve
       const auto found = std::find_if(tensors.begin(), tensors.end(), [&](int t) { return out[t] > 0; });
       if (found == tensors.end()) continue;
       for (const int t : tensors)
-        if (out[t] == 0 && program.tensors[t].axes == program.tensors[*found].axes) {
+        if (out[t] == 0 && program.tensors[t].axes == program.tensors[*found].axes && can_be_ordered(program, t)) {
           out[t] = out[*found];
           has_changed = true;
         }

@@ -113,6 +113,12 @@ static Shape dense_shape(Shape shape) {
   return shape;
 }
 
+static bool is_dense(const Shape& shape) {
+  const Shape dense = dense_shape(shape);
+  return std::equal(shape.begin(), shape.end(), dense.begin(),
+                    [](const SizedAxis& a, const SizedAxis& b) { return a.extent == 1 || a.stride == b.stride; });
+}
+
 // Adds a step that copies a tensor to another order or dtype.
 static void add_copy(Lowering& to, int group, const View& from, const View& copy, std::string description) {
   if (StoredFloats::contains(from.dtype)) {
@@ -139,9 +145,9 @@ int convert_tensor(Lowering& to, int group, int tensor, DType dtype) {
 }
 
 int convert_conv_operand(Lowering& to, int group, int tensor, const Routine& conv, DType dtype) {
-  if (!conv.channels_last) return convert_tensor(to, group, tensor, dtype);
   View view = to.view_of(tensor);
   view.shape = channels_first(view.shape, conv);
+  if (is_dense(view.shape)) return convert_tensor(to, group, tensor, dtype);
   const View copy{to.add_buffer(dtype, count_elements(view.shape)), dtype, dense_shape(view.shape)};
   const std::string conversion = view.dtype == dtype ? "" : fmt::format("to {}, ", dtype_name(dtype));
   add_copy(to, group, view, copy, fmt::format("{} {}channels first", to.tensor_name(tensor), conversion));
@@ -150,7 +156,8 @@ int convert_conv_operand(Lowering& to, int group, int tensor, const Routine& con
 
 int add_conv_result(Lowering& to, int tensor, const Routine& conv) {
   const View& view = to.view_of(tensor);
-  return conv.channels_last ? to.add_buffer(view.dtype, count_elements(view.shape)) : view.buffer;
+  return is_dense(channels_first(view.shape, conv)) ? view.buffer
+                                                    : to.add_buffer(view.dtype, count_elements(view.shape));
 }
 
 void copy_conv_result(Lowering& to, int group, int tensor, const Routine& conv, int buffer) {
