@@ -25,6 +25,7 @@ cpu_times.py attention ridge OUT
 cpu_times.py geglu ridge OUT
 geglu_times.py library OUT
 loops_times.py ridge OUT
+loops_times.py ridge OUT --on cuda
 grouped_times.py matmul_gpu OUT
 psgemm_times.py ridge libraries OUT
 python_times.py OUT
@@ -32,7 +33,7 @@ ranks_small.py 2 ranks_gpu OUT
 ranks_times.py 2 ranks_gpu OUT
 tensor_parallel_times.py ridge OUT
 training_times.py OUT"""
-REPORT = {"total": {"measured_s": {"median": 2e-3}, "max_rel_error": 0, "flops": 1e9, "time_network_s": 1, "time_upper_s": 4},
+REPORT = {"total": {"measured_s": {"median": 2e-3}, "max_rel_error": 0, "flops": 1e9, "bytes": 1 << 20, "time_network_s": 1, "time_upper_s": 4},
           "network": {"measured_s": 1, "computing_predicted_s": 1, "predicted_s": 1, "in_chunks": [], "carrier": "NCCL", "grid": "1 x 1 x 2"},
           "ranks": [{"compute_s": 1}], "provenance": {"memory_bytes": 1, "isa": "avx2"}}
 MODES = "x product alone: 1.0 ms\nx in turn: 3.0 ms | 9 us predicted in 2 chunks, 11 us in turn\nx in chunks: 2.0 ms\n"

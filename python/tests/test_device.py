@@ -169,11 +169,14 @@ else:
                 ridge.matmul(x.to(torch.int8), x.to(torch.int8))
             with self.assertRaisesRegex(ridge.Error, r"^expected bf16 \* bf16, f16 \* f16 or f32 \* f32 -> bf16, f16 or f32, found f64"):
                 ridge.matmul(x.double(), x.double())
-            gather = "t[V, D]\ni: int32[N]\ny[N, D] = gather(t, i over V)"
-            with self.assertRaisesRegex(ridge.Error, r"^cannot run 'y\[N, D\] = gather\(t, i over V\)': gather is supported only on a CPU"):
-                ridge.run(gather, t=x, i=torch.zeros(3, dtype=torch.int32, device="cuda"))
             with self.assertRaisesRegex(Exception, "on one CUDA device|on one device|device"):
                 torch.ops.ridge.matmul(x, x.cpu())
+
+        def test_gathers_zeros_for_indices_out_of_range(self):
+            t, i = self.randn(5, 7), torch.tensor([4, 0, 5, -1], dtype=torch.int32, device="cuda")
+            found = ridge.run("t[V, D]\ni: int32[N]\ny[N, D] = gather(t, i over V)", t=t, i=i)
+            expected = torch.cat([t[4:], t[:1], torch.zeros(2, 7, device="cuda")])
+            self.assertTrue(torch.equal(found, expected))
 
         def test_joins_the_current_stream(self):
             side, a = torch.cuda.Stream(), self.randn(64, 64)

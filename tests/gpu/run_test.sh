@@ -226,6 +226,33 @@ for more in --no-fuse ''; do
   check "$here/softmax.ridge" -d N=100 -d D=1031 $more
   check $'x: bf16[A, B]  w: bf16[B]\nh[A, B] = x + 1\ny: bf16[A, B] = rmsnorm(h over B) * w' -d A=90 -d B=1024 $more
 done
+# Operations that are not elementwise, each in one dtype of its tensors.
+for dtype in f32 bf16 f16; do
+  for sizes in '1 1 1' '7 33 5' '300 257 1000' '4096 64 20000'; do
+    read -r n d v <<<"$sizes"
+    check "t: ${dtype}[V, D]  i: int32[N]"$'\n'"y: ${dtype}[N, D] = gather(t, i over V)" -d "N=$n" -d "D=$d" -d "V=$v"
+    check "t: ${dtype}[B, V, D]  i: int8[B, N]"$'\n'"y: f32[B, N, D] = gather(t, i over V)" -d B=3 -d "N=$n" -d "D=$d" -d V=100
+    check "x: ${dtype}[N, D]  i: int32[N]"$'\n'"y: ${dtype}[V, D] = scatter(x, i over V)" -d "N=$n" -d "D=$d" -d "V=$v"
+    check "x: ${dtype}[N, V, D]"$'\n'"y: ${dtype}[N, V, D] = cumsum(x over V)" -d N=3 -d "D=$d" -d "V=$v"
+    check "x: ${dtype}[D, V]"$'\n'"y: f32[D, V] = cumsum(x over V)" -d "D=$d" -d "V=$v"
+    check "x: ${dtype}[D, V]"$'\n'"i[D, V2] = topk(x over V)" -d "D=$d" -d "V=$v" -d "V2=$(((v + 3) / 4))"
+    check "x: ${dtype}[D, V]"$'\n'"i[D, 1] = topk(x over V)" -d "D=$d" -d "V=$v"
+    check "a: ${dtype}[N, D]  x: ${dtype}[N, T, D]"$'\n'"h: ${dtype}[N, T, D] = scan(tanh(a * h) + x over T)" -d N=5 -d "D=$d" -d T=90
+    check "a: ${dtype}[N, D]  x: ${dtype}[N, D, T]"$'\n'"h: f32[N, D, T] = scan(sigmoid(a) * h + x over T)" -d N=5 -d "D=$d" -d T=77
+  done
+  for format in mxfp8 mxfp4 nvfp4 'e4m3, block = 128'; do
+    check "x: ${dtype}[N, D]"$'\n'"q[N, D] = quantize(x, $format)" -d N=77 -d D=384
+  done
+  check "x: ${dtype}[N, C, H, W]  w: ${dtype}[C, 1, 3, 3]"$'\n'"y: ${dtype}[N, C, H, W] = conv(x, w, padding = 1, groups = C)" -d N=3 -d C=17 -d H=30 -d W=41
+  check "x: ${dtype}[N, C, H, W]  w: ${dtype}[C, 1, 7, 7]"$'\n'"y: ${dtype}[N, C, P, Q] = conv(x, w, padding = 3, stride = 2, groups = C)" -d N=3 -d C=17 -d H=30 -d W=41 -d P=15 -d Q=21
+  check "x: ${dtype}[N, C, T]  w: ${dtype}[C, 1, 4]"$'\n'"y: ${dtype}[N, C, U] = conv(x, w, padding = 3, groups = C)" -d N=3 -d C=17 -d T=300 -d U=303
+done
+for format in mxfp8 mxfp4 nvfp4 e4m3_128; do
+  check "x: bf16[B, D]  w: ${format}[F, D]"$'\ny: bf16[B, F] = x * w' -d B=65 -d D=640 -d F=264
+done
+for format in mxfp8 e4m3_128; do
+  check "x: ${format}[B, D]  w: ${format}[F, D]"$'\ny: f32[B, F] = x * w' -d B=129 -d D=256 -d F=72
+done
 wait
 # What --tune measures is kept: the second run finds it, and so does one that does not ask.
 tune() {  # WANTED [options]: whether its product's plan was measured now, earlier or not at all (model)

@@ -159,17 +159,24 @@ TEST(Plan, RejectsUnsupportedPrograms) {
   EXPECT_EQ(error("w: mxfp4[F, D]\ny: bf16[F, D] = w + 1", {{"D", 32}, {"F", 3}}),
             "cannot run 'w' as mxfp4: expected f32, bf16 or f16, found mxfp4\n"
             "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
-  const auto scaled = parse("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w");
-  EXPECT_EQ(make_plan(*scaled, *scaled->bind_sizes({{"N", 2}, {"D", 32}, {"F", 3}}), {.target = Target::cuda})
-                .error()
-                .message,
-            "cannot run 'w' as mxfp4: expected f32, bf16 or f16, found mxfp4");
   const auto int8 = parse("int8[N] * int8[N] -> int32[1]");
   EXPECT_EQ(make_plan(*int8, *int8->bind_sizes({{"N", 2}}), {.target = Target::cuda}).error().message,
             "cannot run 'X' as int8: expected f32, bf16 or f16, found int8");
   EXPECT_EQ(error("f32[N] * f32[N] -> f32[1]", {}),
             "dimension 'N' has no value; expected one to run the program\n  hint: -d N=64\n");
   EXPECT_NE(error("f32[N, M] * f32[M] -> f32[N]", {{"N", 4000000000}, {"M", 4000000000}}), "");
+}
+
+TEST(Plan, ConvertsBlockScaledOperandsForEitherTarget) {
+  const auto program = parse("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w");
+  for (const Target target : {Target::cpu, Target::cuda}) {
+    const auto plan = make_plan(*program, {{"N", 2}, {"D", 32}, {"F", 3}}, {.target = target});
+    ASSERT_TRUE(plan.ok()) << plan.error().to_string();
+    ASSERT_EQ(plan->steps.size(), 2u);
+    EXPECT_EQ(std::get<ops::DequantizeLoops>(plan->steps[0].kernel),
+              (ops::DequantizeLoops{DType::mxfp4, DType::bf16, 96}));
+    EXPECT_EQ(std::get<ops::MatmulProblem>(plan->steps[1].kernel).b.dtype, DType::bf16);
+  }
 }
 
 // A result in place is computed as a new tensor; no kernel adds rows to an input.

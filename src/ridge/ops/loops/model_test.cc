@@ -33,6 +33,53 @@ TEST(LoopsModel, counts_a_small_table_once) {
   EXPECT_EQ(cpu_forecast(l, 1).memory_bytes, 1000 * 4 + 4 * 20 + 2 * 1000 * 20);
 }
 
+constexpr DeviceNumbers hopper{.multiprocessors = 132,
+                               .clock_hz = 1.7e9,
+                               .busy_clock_hz = 1.5e9,
+                               .memory_bytes_per_s = 4e12,
+                               .l2_bytes_per_s = 8e12,
+                               .l2_bytes = 50 << 20,
+                               .launch_s = 1e-6};
+std::int64_t device_bytes(const auto& loops) { return forecast(loops, hopper)->count_bytes().memory_bytes; }
+
+// Rows of 10 bf16 are read in whole sectors of 32 bytes.
+TEST(LoopsModel, counts_what_a_device_moves_once) {
+  EXPECT_EQ(device_bytes(make_rows(false, 7, 10)), 7 * 4 + 7 * 32 + 7 * 20);
+  EXPECT_EQ(device_bytes(make_rows(true, 7, 10)), 7 * 4 + 7 * 20 + 100 * 20);
+  GatherScatterLoops small_table = make_rows(false, 1000, 10);
+  small_table.index_extent = 4;
+  EXPECT_EQ(device_bytes(small_table), 1000 * 4 + 4 * 20 + 1000 * 20);
+  EXPECT_EQ(device_bytes(RunningSumLoops{DType::f32, DType::bf16, {{3, 5, 0, 5}}, {5, 1, 0, 1}}), 15 * 4 + 15 * 2);
+  EXPECT_EQ(device_bytes(DequantizeLoops{DType::mxfp4, DType::bf16, 32}), 17 + 64);
+  EXPECT_EQ(device_bytes(QuantizeLoops{DType::f32, DType::nvfp4, {{2, 32, 0, 32}}, {32, 1, 0, 1}}), 64 * 4 + 4 * 9);
+}
+
+// A step waits for the previous one, however few lines there are.
+TEST(LoopsModel, recurrences_take_time_for_each_step_on_a_device) {
+  const auto seconds = [](std::int64_t lines, std::int64_t steps) {
+    return forecast(RecurrenceLoops{.extents = {lines, steps},
+                                    .operands = {{DType::f32, {steps, 1}}, {DType::f32, {steps, 1}}},
+                                    .nodes = {{.kind = RecurrenceNode::Kind::load}}},
+                    hopper)
+        ->seconds;
+  };
+  EXPECT_EQ(seconds(1, 4096), seconds(100, 4096));
+  EXPECT_NEAR(seconds(1, 8192) - hopper.launch_s, 2 * (seconds(1, 4096) - hopper.launch_s), 1e-12);
+  EXPECT_GT(seconds(1 << 20, 4096), 10 * seconds(1, 4096));
+}
+
+TEST(LoopsModel, predicts_the_method_of_top_k_on_a_device) {
+  const auto kernel = [](std::int64_t n, std::int64_t count) {
+    return forecast(TopKLoops{.axes = {{1000, n, 0, count}}, .axis = {n, 1, 0, 0}, .count = count}, hopper)
+        ->plan.kernel;
+  };
+  EXPECT_EQ(kernel(512, 32), "topk_warp");
+  EXPECT_EQ(kernel(513, 32), "topk_select");
+  EXPECT_EQ(kernel(4096, 1024), "topk_select");
+  EXPECT_EQ(kernel(4095, 1024), "sort_lines");
+  EXPECT_EQ(kernel(8193, 8193), "sort");
+}
+
 TEST(LoopsModel, sorting_costs_more_than_selecting) {
   const TopKLoops few{.axes = {}, .axis = {1000, 1, 0, 0}, .count = 2},
       all{.axes = {}, .axis = {1000, 1, 0, 0}, .count = 1000};

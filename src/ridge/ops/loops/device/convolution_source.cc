@@ -32,7 +32,8 @@ ConvolutionMethod choose_method(const ConvLoops& conv, const PaddedWindows& g, i
   const std::int64_t height = g.windows[1].kernel, width = g.windows[2].kernel, rows = g.windows[1].out;
   const std::int64_t columns = conv.batch * conv.out_channels * g.windows[0].out * g.windows[2].out;
   if (height * width > max_unrolled_kernel) return {};
-  if (conv.stride == 1 && conv.dilation == 1 && conv.channels == conv.groups && g.windows[0].kernel == 1) {
+  if (conv.stride == 1 && conv.dilation == 1 && conv.channels == conv.groups &&
+      conv.windows.size() < g.windows.size()) {
     ConvolutionMethod out{ConvolutionMethod::Kind::down, 4};
     while (out.rows < max_strip && out.rows < rows &&
            columns * (rows / (2 * out.rows)) >= threads_per_sm * multiprocessors)
