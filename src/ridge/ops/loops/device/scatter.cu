@@ -79,22 +79,18 @@ __global__ void __launch_bounds__(threads) find_starts_kernel(const ScatterRun r
   starts[target] = static_cast<Key>(begin);
 }
 
-// Each thread sums W adjacent columns of one row of the result.
-template <NumberFormat from, NumberFormat to, int W> __global__ void __launch_bounds__(threads)
-    sum_rows_kernel(const ScatterRun run, const Key* starts, const Key* positions) {
-  const std::int64_t item = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  const std::int64_t target = divide(item, run.column_groups), column = (item - target * run.column_groups) * W;
-  if (target >= run.target_count) return;
-  const DeviceOffsets at_column = W > 1 ? DeviceOffsets{column, 0, column} : offsets_at(run.columns, column);
-  const std::int64_t begin = starts[target], end = starts[target + 1];
-  float sums[W] = {};
+// Returns the sums of the rows from sorted key `begin` to `end`, in order, for W columns whose values begin at
+// `column`.
+template <NumberFormat from, int W> __device__ void sum_rows(const ScatterRun& run, const Key* positions,
+                                                             std::int64_t begin, std::int64_t end, std::int64_t column,
+                                                             float (&sums)[W]) {
   for (std::int64_t i = begin; i < end; i += rows_at_once) {
     Pack<from, W> x[rows_at_once];
 #pragma unroll
     for (int u = 0; u < rows_at_once; ++u) {
       const bool exists = i + u < end;
       const std::int64_t row = exists ? offsets_at(run.rows, positions[i + u]).values : 0;
-      x[u] = tile::cuda::read<from, W, W, CachePolicy::cached>(run.values, row + at_column.values, exists);
+      x[u] = tile::cuda::read<from, W, W, CachePolicy::cached>(run.values, row + column, exists);
     }
 #pragma unroll
     for (int u = 0; u < rows_at_once; ++u)
@@ -102,10 +98,34 @@ template <NumberFormat from, NumberFormat to, int W> __global__ void __launch_bo
 #pragma unroll
         for (int c = 0; c < W; ++c) sums[c] += x[u][c];
   }
-  const std::int64_t batch = divide(target, run.targets_per_batch);
-  const std::int64_t at = offsets_at(run.batches, batch).result +
-                          (target - batch * run.targets_per_batch) * run.index_stride + at_column.result;
-  tile::cuda::write<to, W, W, CachePolicy::cached>(run.result, at, sums);
+}
+
+// Each thread sums W adjacent columns of `each` rows of the result. Most rows may have nothing to add; with several
+// of them, the loads of their starts are in flight together.
+template <NumberFormat from, NumberFormat to, int W, int each> __global__ void __launch_bounds__(threads)
+    sum_rows_kernel(const ScatterRun run, const Key* starts, const Key* positions) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * (threads * each) + threadIdx.x;
+  std::int64_t target[each], column[each], begin[each], end[each];
+#pragma unroll
+  for (int u = 0; u < each; ++u) {
+    const std::int64_t item = first + u * threads;
+    target[u] = divide(item, run.column_groups);
+    column[u] = (item - target[u] * run.column_groups) * W;
+    const bool exists = target[u] < run.target_count;
+    begin[u] = exists ? starts[target[u]] : 0;
+    end[u] = exists ? starts[target[u] + 1] : 0;
+  }
+#pragma unroll
+  for (int u = 0; u < each; ++u) {
+    if (target[u] >= run.target_count) return;
+    const DeviceOffsets at_column = W > 1 ? DeviceOffsets{column[u], 0, column[u]} : offsets_at(run.columns, column[u]);
+    float sums[W] = {};
+    sum_rows<from, W>(run, positions, begin[u], end[u], at_column.values, sums);
+    const std::int64_t batch = divide(target[u], run.targets_per_batch);
+    const std::int64_t at = offsets_at(run.batches, batch).result +
+                            (target[u] - batch * run.targets_per_batch) * run.index_stride + at_column.result;
+    tile::cuda::write<to, W, W, CachePolicy::cached>(run.result, at, sums);
+  }
 }
 
 // The workspace of a scatter: keys and positions of the rows before and after sorting, starts, and scratch of the sort.
@@ -147,15 +167,22 @@ std::int64_t count_targets(const GatherScatterLoops& l, const ScatterAxes& axes)
 
 void sum_sorted_rows(const GatherScatterLoops& l, ScatterRun& run, std::int64_t columns, int width, SortBuffers& sorted,
                      cudaStream_t stream) {
+  constexpr int many = 4;  // items of a thread if there are more rows of the result than rows to add
   with_format(l.values, [&]<NumberFormat from>() {
     with_format(l.result, [&]<NumberFormat to>() {
       constexpr int wide = 16 / std::max(tile::cuda::size_of<from>, tile::cuda::size_of<to>);
       const bool is_wide = width >= wide;
       run.column_groups = columns / (is_wide ? wide : 1);
-      (is_wide ? sum_rows_kernel<from, to, wide>
-               : sum_rows_kernel<from, to,
-                                 1>)<<<blocks_for(run.target_count * run.column_groups, threads), threads, 0, stream>>>(
-          run, sorted.starts, sorted.positions.Current());
+      const auto launch = [&](auto kernel, int each) {
+        kernel<<<blocks_for(run.target_count * run.column_groups, std::int64_t{threads} * each), threads, 0, stream>>>(
+            run, sorted.starts, sorted.positions.Current());
+      };
+      if (!is_wide)
+        launch(sum_rows_kernel<from, to, 1, 1>, 1);
+      else if (run.target_count > 2 * run.row_count)
+        launch(sum_rows_kernel<from, to, wide, many>, many);
+      else
+        launch(sum_rows_kernel<from, to, wide, 1>, 1);
     });
   });
 }

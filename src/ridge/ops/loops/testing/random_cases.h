@@ -87,22 +87,27 @@ inline TopKCase make_topk_case(RandomLayouts& random) {
   return out;
 }
 
-// Random nodes in which the last one depends on the previous step most of the time.
-inline std::vector<RecurrenceNode> make_scan_nodes(RandomLayouts& random, std::size_t axes, int operands) {
+// Returns random nodes in which the last one depends on the previous step most of the time. With `is_exact`, only nodes
+// that a CPU and a device compute to the same bits.
+inline std::vector<RecurrenceNode> make_scan_nodes(RandomLayouts& random, std::size_t axes, int operands,
+                                                   bool is_exact) {
   std::vector<RecurrenceNode> out{{.kind = RecurrenceNode::Kind::previous}};
   for (int i = 0; i < operands; ++i) out.push_back({.kind = RecurrenceNode::Kind::load, .operand = i});
   if (random.flip())
-    out.push_back({.kind = RecurrenceNode::Kind::number, .number = 0.1 * static_cast<double>(random.below(9))});
+    out.push_back(
+        {.kind = RecurrenceNode::Kind::number, .number = (is_exact ? 1 : 0.1) * static_cast<double>(random.below(9))});
   if (random.flip())
     out.push_back({.kind = RecurrenceNode::Kind::index, .axis = static_cast<std::size_t>(random.below(axes))});
-  const Function functions[] = {Function::add,   Function::subtract, Function::multiply, Function::divide,
-                                Function::max,   Function::min,      Function::where,    Function::clamp,
-                                Function::less,  Function::greater,  Function::equal,    Function::less_equal,
-                                Function::abs,   Function::negate,   Function::relu,     Function::greater_equal,
-                                Function::round, Function::floor,    Function::sign,     Function::sqrt};
+  // The first 14 have the same bits everywhere; the others may be contracted or approximated.
+  const Function functions[] = {Function::add,   Function::subtract, Function::max,        Function::min,
+                                Function::where, Function::clamp,    Function::less,       Function::greater,
+                                Function::equal, Function::negate,   Function::abs,        Function::relu,
+                                Function::floor, Function::round,    Function::multiply,   Function::divide,
+                                Function::sign,  Function::sqrt,     Function::less_equal, Function::greater_equal};
+  constexpr std::size_t exact_functions = 14;
   for (std::int64_t more = random.below(7); more > 0; --more) {
     const auto any = [&] { return static_cast<int>(random.below(static_cast<std::int64_t>(out.size()))); };
-    const Function function = functions[random.below(std::size(functions))];
+    const Function function = functions[random.below(is_exact ? exact_functions : std::size(functions))];
     RecurrenceNode call{.kind = RecurrenceNode::Kind::call, .function = function, .arguments = {}};
     for (int k = 0; k < function_info(function).arity; ++k) call.arguments.push_back(any());
     if (call.arguments.size() == 1) call.repeat = 1 + static_cast<int>(random.below(3));
@@ -117,7 +122,7 @@ struct ScanCase {
   std::vector<std::int64_t> elements;  // Number of elements of each operand
 };
 
-inline ScanCase make_scan_case(RandomLayouts& random) {
+inline ScanCase make_scan_case(RandomLayouts& random, bool is_exact = false) {
   ScanCase out;
   const std::int64_t axes = 1 + random.below(3), operands = 1 + random.below(3);
   for (std::int64_t a = 0; a < axes; ++a) {
@@ -137,7 +142,7 @@ inline ScanCase make_scan_case(RandomLayouts& random) {
     out.l.operands.push_back({random.float_dtype(), layout.strides});
     out.elements.push_back(layout.elements);
   }
-  out.l.nodes = make_scan_nodes(random, out.l.extents.size(), static_cast<int>(operands));
+  out.l.nodes = make_scan_nodes(random, out.l.extents.size(), static_cast<int>(operands), is_exact);
   return out;
 }
 
