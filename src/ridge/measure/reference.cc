@@ -165,7 +165,7 @@ class ElementEvaluator {
   std::vector<Expected> evaluate_op(const Expression& p) {
     if (p.routine) {
       out_ = evaluate_routine(reference_, p, indices_);
-      if (p.routine->kind == RoutineKind::topk) return std::move(out_);  // integers need no rounding error
+      if (gives_indices(p.routine->kind)) return std::move(out_);  // integers need no rounding error
       for (Expected& e : out_) e.bound += storage_error(p.result, std::fabs(e.value) + e.bound);
       return std::move(out_);
     }

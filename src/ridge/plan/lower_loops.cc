@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/dtype_set.h"
 #include "ridge/ops/routing/problem.h"
 #include "ridge/plan/lower.h"
@@ -72,10 +73,18 @@ ops::RunningSumLoops make_running_sum_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
+// Lowers topk, argmax, sort and argsort.
 ops::TopKLoops make_topk_loops(Lowering& to, const Expression& e) {
   const View &values = to.view_of(expression_operands(e)[0]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
-  ops::TopKLoops out{.values = values.dtype, .result = result.dtype, .axes = {}, .axis = {}};
+  const Routine& r = *e.routine;
+  const bool sorts = r.kind == RoutineKind::sort || r.kind == RoutineKind::argsort;
+  ops::TopKLoops out{.values = values.dtype,
+                     .result = result.dtype,
+                     .axes = {},
+                     .axis = {},
+                     .ascending = sorts && !r.descending,
+                     .stores_values = r.kind == RoutineKind::sort};
   for (const SizedAxis& axis : values.shape) {
     if (axis.dim.empty()) continue;
     if (axis.dim == over)
@@ -84,10 +93,24 @@ ops::TopKLoops make_topk_loops(Lowering& to, const Expression& e) {
       out.axes.push_back(loop_axis(axis, values, {}, result));
   }
   for (const SizedAxis& axis : result.shape)
-    if (!axis.dim.empty() && !has_axis(values.shape, axis.dim)) {
+    if (!axis.dim.empty() && (axis.dim == over || !has_axis(values.shape, axis.dim))) {
       out.count = axis.extent;
       out.result_stride = axis.stride;
     }
+  return out;
+}
+
+ops::PoolLoops make_pool_loops(Lowering& to, const Expression& e) {
+  const int x = expression_operands(e)[0];
+  const Routine& r = *e.routine;
+  ops::PoolLoops out{to.dtype_of(x), to.dtype_of(e.result), r.kind == RoutineKind::max_pool, {}};
+  const std::vector<Axis>& axes = to.program.tensors[x].axes;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t in = to.shape_of(x)[i].extent, positions = to.shape_of(e.result)[i].extent;
+    out.axes.push_back(contains(r.over, axes[i])
+                           ? ops::PoolAxis{in, positions, r.window, r.stride, r.padding, r.dilation}
+                           : ops::PoolAxis{in, positions});
+  }
   return out;
 }
 
@@ -334,7 +357,12 @@ void lower_loops(Lowering& to, int group) {
     case RoutineKind::gather:
     case RoutineKind::scatter: step.kernel = make_gather_scatter_loops(to, e); break;
     case RoutineKind::cumsum: step.kernel = make_running_sum_loops(to, e); break;
-    case RoutineKind::topk: step.kernel = make_topk_loops(to, e); break;
+    case RoutineKind::topk:
+    case RoutineKind::argmax:
+    case RoutineKind::sort:
+    case RoutineKind::argsort: step.kernel = make_topk_loops(to, e); break;
+    case RoutineKind::max_pool:
+    case RoutineKind::avg_pool: step.kernel = make_pool_loops(to, e); break;
     case RoutineKind::routed: step.kernel = make_routed_product_loops(to, e); break;
     case RoutineKind::scan: step.kernel = make_recurrence_loops(to, e); break;
     case RoutineKind::quantize: step.kernel = make_quantize_loops(to, e); break;

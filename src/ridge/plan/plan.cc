@@ -47,12 +47,11 @@ Status check_dtypes(const Program& program, const Contraction& c, Target target)
   }
   return Done{};
 }
-// True if the tensor is the result of a topk along this dimension.
+// True if the tensor has the indices of a topk, argmax or argsort along this dimension.
 bool is_chosen_by_topk(const Program& program, int tensor, const Axis& along) {
   return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
     const Routine* const routine = routine_of(statement);
-    return statement.result() == tensor && routine && routine->kind == RoutineKind::topk &&
-           routine->over.front() == along;
+    return statement.result() == tensor && routine && gives_indices(routine->kind) && routine->over.front() == along;
   });
 }
 
@@ -73,9 +72,9 @@ Status check_routine_dtypes(const Program& program, const Expression& p) {
     if (!index && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
   const Tensor& result = program.tensors[p.result];
-  if (word == RoutineKind::topk && result.dtype != DType::int32 && result.dtype != DType::int8)
+  if (gives_indices(word) && result.dtype != DType::int32 && result.dtype != DType::int8)
     return dtype_error(result, "int32 or int8");
-  if (word != RoutineKind::topk && word != RoutineKind::quantize && !is_float(result.dtype))
+  if (!gives_indices(word) && word != RoutineKind::quantize && !is_float(result.dtype))
     return dtype_error(result, "f32, bf16 or f16");
   return Done{};
 }

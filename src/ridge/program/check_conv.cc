@@ -1,12 +1,16 @@
-// Checks conv(x, w): y[N, K, H, W] from x[N, C, H, W] and w[K, C, 3, 3], or y[N, H, W, K] from x[N, H, W, C] and
+// Checks convolutions and pools.
+// conv(x, w): y[N, K, H, W] from x[N, C, H, W] and w[K, C, 3, 3], or y[N, H, W, K] from x[N, H, W, C] and
 // w[K, 3, 3, C]. Dimensions are identified by position: the batch first, the channels second or last, and one to three
 // window dimensions. The result's sizes must be
 //   floor((in + 2*padding - dilation*(window - 1) - 1)/stride) + 1
+// max_pool(x over H, W, window = 3) has a result with the other dimensions of x in their places.
 // The parser reports results that are wrong for all sizes; `validate_routine_sizes` checks the others with known sizes.
 #include <fmt/format.h>
 
 #include <cstdlib>
 
+#include "ridge/base/contains.h"
+#include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
 namespace ridge::program {
@@ -46,7 +50,12 @@ bool Parser::check_conv_sizes(const Routine& routine, const ParsedOperand& x, co
                         fmt::format("expected the channels {} of {}, found {}", format_axis(w.axes[0]), w.description,
                                     format_axis(channels)),
                         "the first dimension of the weights is the second of the result, or its last");
-  return check_conv_channels(routine, x, w) && check_conv_windows(routine, x, w, result);
+  if (!check_conv_channels(routine, x, w)) return false;
+  std::vector<WindowDimension> windows;
+  const std::size_t first = conv_axes(routine, x.axes.size()).first_window;
+  for (std::size_t i = first; i < first + x.axes.size() - 2; ++i)
+    windows.push_back({x.axes[i], result.axes[i], w.axes[i], routine.stride, routine.padding, routine.dilation});
+  return check_windows(windows);
 }
 
 // Returns whether the channels are last. They are if these sizes fit and those in second place do not, or if only the
@@ -88,13 +97,9 @@ bool Parser::check_conv_channels(const Routine& routine, const ParsedOperand& x,
 }
 
 // Reports window dimensions that are wrong for all sizes.
-bool Parser::check_conv_windows(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
-                                const TensorRef& result) {
-  const std::size_t first = conv_axes(routine, x.axes.size()).first_window;
-  for (std::size_t i = first; i < first + x.axes.size() - 2; ++i) {
-    const WindowDimension window{x.axes[i],      result.axes[i],  w.axes[i],
-                                 routine.stride, routine.padding, routine.dilation};
-    const Axis& out = result.axes[i];
+bool Parser::check_windows(const std::vector<WindowDimension>& windows) {
+  for (const WindowDimension& window : windows) {
+    const Axis& out = window.out;
     if (always_gives_result_size(window)) continue;
     const bool depends_on_sizes =
         !(window.in.extent() - window.out.extent() * Polynomial(window.stride)).as_constant() ||
@@ -118,6 +123,51 @@ bool Parser::check_conv_windows(const Routine& routine, const ParsedOperand& x, 
             : "another size has another name: dims P = H - 1");
   }
   return true;
+}
+
+// Parses the dimensions of a pool's windows, up to its options.
+bool Parser::parse_pool_dimensions(Routine& out) {
+  constexpr std::size_t max_dimensions = 3;
+  do {
+    if (peek().kind == TokenKind::name && !dim_index_.contains(std::string(peek().text)))
+      return report_unknown_dimension(peek());
+    if (!parse_axis(out.over)) return false;
+    if (out.over.size() > max_dimensions)
+      return report_error(out.over.back().span,
+                          fmt::format("expected at most {} dimensions with a window, found more", max_dimensions),
+                          "pool the others in a statement of their own");
+  } while (!(peek().is_symbol(",") && peek(2).is_symbol("=")) && accept_symbol(","));
+  return true;
+}
+
+bool Parser::check_pool(const Routine& routine, const TensorRef& result) {
+  const ParsedOperand x = operand_at_node(0);
+  for (const Axis& a : routine.over)
+    if (!contains(x.axes, a))
+      return report_error(a.span,
+                          fmt::format("{} is not in {}{}", describe_axis(a), x.description, format_axes(x.axes)),
+                          "name dimensions of its argument");
+  const AxesOfOperand argument{x.axes, x.description, x.span},
+      over{routine.over, fmt::format("'{}'", routine_name(routine.kind)), routine.over.front().span};
+  for (const Axis& a : x.axes)
+    if (a.repetition > 0 && !check_size_count({over}, argument, a)) return false;
+  if (result.axes.size() != x.axes.size())
+    return report_error(
+        result.span,
+        fmt::format("expected a result with {} dimensions, found {}", x.axes.size(), format_axes(result.axes)),
+        "the dimensions of the argument, with the number of window positions in place of those with a window");
+  std::vector<WindowDimension> windows;
+  for (std::size_t i = 0; i < x.axes.size(); ++i) {
+    const Axis &in = x.axes[i], &out = result.axes[i], window{.dim = {}, .literal = routine.window};
+    if (contains(routine.over, in)) {
+      windows.push_back({in, out, window, routine.stride, routine.padding, routine.dilation});
+    } else if (!in.has_same_size(out)) {
+      return report_error(out.span,
+                          fmt::format("expected {} of {}, found {}", format_axis(in), x.description, format_axis(out)),
+                          "dimensions without a window stay in their places");
+    }
+  }
+  return check_windows(windows);
 }
 
 }  // namespace ridge::program

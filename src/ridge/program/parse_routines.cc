@@ -19,7 +19,7 @@ struct RoutineSyntax {
   std::string_view example;
 };
 
-constexpr std::array<RoutineSyntax, 8> routine_table{{
+constexpr std::array<RoutineSyntax, 13> routine_table{{
     {RoutineKind::conv, 2, false, "conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)"},
     {RoutineKind::gather, 2, true, "gather(table, ids over V)"},
     {RoutineKind::scatter, 2, true, "scatter(x, ids over V)"},
@@ -28,11 +28,24 @@ constexpr std::array<RoutineSyntax, 8> routine_table{{
     {RoutineKind::routed, 3, true, "routed(x, w, i over E)"},
     {RoutineKind::scan, 0, true, "h[N, T] = scan(a * h + x over T)"},
     {RoutineKind::quantize, 1, false, "quantize(x, e4m3, block = 128)"},
+    {RoutineKind::argmax, 1, true, "i[N] = argmax(p over E)"},
+    {RoutineKind::sort, 1, true, "sort(x over D, descending = 1)"},
+    {RoutineKind::argsort, 1, true, "argsort(x over D, descending = 1)"},
+    {RoutineKind::max_pool, 1, true, "max_pool(x over H, W, window = 3, stride = 2, padding = 1, dilation = 1)"},
+    {RoutineKind::avg_pool, 1, true, "avg_pool(x over H, W, window = 3, stride = 2, padding = 1, dilation = 1)"},
 }};
 
 const RoutineSyntax& syntax_of(RoutineKind kind) {
   return *std::find_if(routine_table.begin(), routine_table.end(),
                        [&](const RoutineSyntax& r) { return r.kind == kind; });
+}
+
+std::vector<std::string> option_names(RoutineKind kind) {
+  if (kind == RoutineKind::conv) return {"stride", "padding", "dilation", "groups"};
+  if (is_pool(kind)) return {"window", "stride", "padding", "dilation"};
+  if (kind == RoutineKind::routed) return {"loads", "capacity"};
+  if (kind == RoutineKind::sort || kind == RoutineKind::argsort) return {"descending"};
+  return {};
 }
 
 std::string usage_hint(RoutineKind kind) { return fmt::format("write {}", syntax_of(kind).example); }
@@ -102,6 +115,9 @@ bool Parser::parse_routine_arguments(Routine& out, const Token& keyword) {
   if (row.takes_dim && out.over.empty())
     return report_error(keyword.span, fmt::format("expected the dimension that {} runs over, found none", keyword.text),
                         usage_hint(out.kind));
+  if (is_pool(out.kind) && out.window == 0)
+    return report_error(keyword.span, fmt::format("expected the size of the window of {}, found none", keyword.text),
+                        usage_hint(out.kind));
   return true;
 }
 
@@ -121,11 +137,12 @@ bool Parser::parse_routine_over(Routine& out, const Token& keyword) {
     return report_error(peek().span, fmt::format("expected no dimension to run over, found 'over' in {}", keyword.text),
                         usage_hint(out.kind));
   consume_token();
+  if (is_pool(out.kind)) return parse_pool_dimensions(out);
   if (peek().kind != TokenKind::name) return report_expected("a dimension", usage_hint(out.kind));
   const Token dimension = peek();
   if (!dim_index_.contains(std::string(dimension.text))) return report_unknown_dimension(dimension);
   if (!parse_axis(out.over)) return false;
-  if (!peek().is_symbol(",") || (out.kind == RoutineKind::routed && peek(2).is_symbol("="))) return true;
+  if (!peek().is_symbol(",") || (!option_names(out.kind).empty() && peek(2).is_symbol("="))) return true;
   return report_error(peek().span, fmt::format("expected one dimension that {} runs over, found several", keyword.text),
                       usage_hint(out.kind));
 }
@@ -133,9 +150,7 @@ bool Parser::parse_routine_over(Routine& out, const Token& keyword) {
 bool Parser::parse_routine_option(Routine& out, const Token& keyword, std::vector<std::string>& seen) {
   const Token option = consume_token();
   const std::string key(option.text);
-  std::vector<std::string> known;
-  if (out.kind == RoutineKind::conv) known = {"stride", "padding", "dilation", "groups"};
-  if (out.kind == RoutineKind::routed) known = {"loads", "capacity"};
+  const std::vector<std::string> known = option_names(out.kind);
   if (!contains(known, key)) {
     const std::string suggestion = suggest_name(key, known);
     return report_error(option.span, fmt::format("{} has no option {}", keyword.text, quote_token(option)),
@@ -152,7 +167,11 @@ bool Parser::parse_routine_option(Routine& out, const Token& keyword, std::vecto
     out.groups = std::move(groups.value);
     return true;
   }
-  std::int64_t& value = key == "stride" ? out.stride : key == "padding" ? out.padding : out.dilation;
+  if (key == "descending") return parse_descending(out);
+  std::int64_t& value = key == "window"    ? out.window
+                        : key == "stride"  ? out.stride
+                        : key == "padding" ? out.padding
+                                           : out.dilation;
   const Token number = peek();
   const bool none = key == "padding" && number.text == "0";
   if (none) {
@@ -164,6 +183,14 @@ bool Parser::parse_routine_option(Routine& out, const Token& keyword, std::vecto
   if (value <= max_window) return true;
   return report_error(number.span, fmt::format("expected a {} of at most {}, found {}", key, max_window, value),
                       "use a smaller one");
+}
+
+bool Parser::parse_descending(Routine& out) {
+  const Token number = consume_token();
+  out.descending = number.text == "1";
+  return out.descending || number.text == "0" ||
+         report_error(number.span, fmt::format("expected 0 or 1 after descending =, found {}", quote_token(number)),
+                      "1 begins with the largest element");
 }
 
 // Rejects sharded operands and results, which routines do not support.
@@ -189,6 +216,7 @@ bool Parser::check_routine_unsharded(const Routine& routine, const TensorRef& re
 // May complete the routine: a convolution's tensors determine where its channels are.
 bool Parser::check_routine(Routine& routine, const TensorRef& result) {
   if (routine.kind == RoutineKind::conv) return check_conv(routine, result);
+  if (is_pool(routine.kind)) return check_pool(routine, result);
   if (!check_ref_sizes_differ(result)) return false;
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     if (nodes_[i].kind == Node::Kind::tensor && !check_tensor_sizes_differ(nodes_[i].tensor, node_spans_[i]))
@@ -197,6 +225,8 @@ bool Parser::check_routine(Routine& routine, const TensorRef& result) {
   if (routine.kind == RoutineKind::gather || routine.kind == RoutineKind::scatter)
     return check_gather_or_scatter(routine, result);
   if (routine.kind == RoutineKind::topk) return check_topk(routine, result);
+  if (routine.kind == RoutineKind::argmax) return check_argmax(routine, result);
+  if (routine.kind == RoutineKind::argsort && !check_index_result(result)) return false;
   if (routine.kind == RoutineKind::routed) return check_routed(routine, result);
   return check_same_axes(routine, result);
 }
@@ -296,7 +326,7 @@ int Parser::declare_routine_result(const Routine& routine, const TensorRef& resu
   const bool indexed = routine.kind == RoutineKind::gather || routine.kind == RoutineKind::scatter ||
                        routine.kind == RoutineKind::routed;
   if (indexed) values.pop_back();  // the indices
-  if (routine.kind == RoutineKind::topk && !result.dtype) {
+  if (gives_indices(routine.kind) && !result.dtype) {
     TensorRef made = result;
     made.dtype = DType::int32;
     const int index = declare_result(made, values);

@@ -52,7 +52,7 @@ std::string_view mesh_suffix(std::string_view name);
 // Returns the function with this name, or nullptr. Operators (+, -, *, /, <) have no name.
 const FunctionInfo* find_function(std::string_view name);
 std::string function_signature(const FunctionInfo& f);  // "max(a, b) or max(x over D)"
-std::vector<std::string> function_names();              // including repeat, index, size, sequence
+std::vector<std::string> function_names();              // including those without a FunctionInfo: repeat, index, …
 bool is_reserved(std::string_view name);                // true if no tensor can have this name
 // Returns the routine with this name, or nullopt.
 std::optional<RoutineKind> find_routine(std::string_view text);
@@ -141,6 +141,9 @@ class Parser {
   bool parse_scan(const TensorRef& result, std::size_t first_token, const Token& open, Routine& out);
   bool check_scan_body(const TensorRef& result);
   bool check_topk(const Routine& routine, const TensorRef& result);
+  bool check_argmax(const Routine& routine, const TensorRef& result);
+  bool check_index_result(const TensorRef& result);
+  bool parse_descending(Routine& out);
   bool check_experts(const Routine& routine, const TensorRef& result);
   bool check_routed(const Routine& routine, const TensorRef& result);
   bool parse_routed_option(Routine& out, const std::string& key);
@@ -155,8 +158,9 @@ class Parser {
   bool check_conv_sizes(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
                         const TensorRef& result);
   bool check_conv_channels(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w);
-  bool check_conv_windows(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
-                          const TensorRef& result);
+  bool parse_pool_dimensions(Routine& out);
+  bool check_pool(const Routine& routine, const TensorRef& result);
+  bool check_windows(const std::vector<WindowDimension>& windows);
   bool check_gather_or_scatter(const Routine& routine, const TensorRef& result);
   bool check_gather_result(const ParsedOperand& table, const ParsedOperand& ids, const Axis& over,
                            const TensorRef& result);

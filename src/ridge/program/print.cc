@@ -110,7 +110,9 @@ std::string print_routine(const Program& program, const Routine& r, const Node& 
                           std::vector<PrintedExpression>& printed) {
   std::string out = std::string(routine_name(r.kind)) + "(";
   for (std::size_t i = 0; i < node.arguments.size(); ++i) out += (i == 0 ? "" : ", ") + printed[node.arguments[i]].text;
-  if (!r.over.empty()) out += " over " + format_axis(r.over.front());
+  for (const Axis& axis : r.over) out += (&axis == &r.over.front() ? " over " : ", ") + format_axis(axis);
+  if (r.window > 0) out += fmt::format(", window = {}", r.window);
+  if (r.descending) out += ", descending = 1";
   if (r.kind == RoutineKind::quantize) {
     const bool in_128 = r.format == DType::e4m3_128;
     out += in_128 ? fmt::format(", {}, block = {}", dtype_name(DType::e4m3), dtype_info(r.format).block)

@@ -241,5 +241,59 @@ TEST(Parse, RejectsRepeatedSizesThatDoNotMatchInOrder) {
   expect_rejected(rejects);
 }
 
+TEST(Parse, RejectsInvalidPools) {
+  constexpr RejectedProgram rejects[] = {
+      {"x: bf16[N, C, H, W]\ny[N, C, P, Q] = max_pool(x, window = 2, stride = 2)",
+       R"(program:2:17: expected the dimension that max_pool runs over, found none
+  y[N, C, P, Q] = max_pool(x, window = 2, stride = 2)
+                  ^^^^^^^^
+  hint: write max_pool(x over H, W, window = 3, stride = 2, padding = 1, dilation = 1)
+)"},
+      {"x: bf16[N, C, H, W]\ny[N, C, P, Q] = avg_pool(x over H, W, stride = 2)",
+       R"(program:2:17: expected the size of the window of avg_pool, found none
+  y[N, C, P, Q] = avg_pool(x over H, W, stride = 2)
+                  ^^^^^^^^
+  hint: write avg_pool(x over H, W, window = 3, stride = 2, padding = 1, dilation = 1)
+)"},
+      {"x: bf16[N, C, H, W]\ny[N, C, H, W] = max_pool(x over H, W, window = 3)",
+       R"(program:2:9: the result has 'H' positions like the input, but the window has H - 2
+  y[N, C, H, W] = max_pool(x over H, W, window = 3)
+          ^
+  hint: padding = 1 keeps the size; another size has another name
+)"},
+      {"x: bf16[N, C, H, W]\ny[C, N, H, W] = max_pool(x over H, W, window = 3, padding = 1)",
+       R"(program:2:3: expected N of 'x', found C
+  y[C, N, H, W] = max_pool(x over H, W, window = 3, padding = 1)
+    ^
+  hint: dimensions without a window stay in their places
+)"},
+      {"x: bf16[N, C, H, W]\ny[N, C, H] = max_pool(x over H, W, window = 3, padding = 1)",
+       R"(program:2:1: expected a result with 4 dimensions, found [N, C, H]
+  y[N, C, H] = max_pool(x over H, W, window = 3, padding = 1)
+  ^
+  hint: the dimensions of the argument, with the number of window positions in place of those with a window
+)"},
+      {"x: bf16[N, 8, 8, 8]\ny[N, 8, 4, 4] = max_pool(x over 8, 8, window = 2, stride = 2)",
+       R"(program:2:33: 'max_pool' has the size 8 twice, and 'x' has it 3 times, so it is unclear which of them match
+  y[N, 8, 4, 4] = max_pool(x over 8, 8, window = 2, stride = 2)
+                                  ^
+  hint: give one of them a name, to distinguish them: dims W = 8
+)"},
+      {"x: bf16[A, B, C, D]\ny[A, B, C, D] = max_pool(x over A, B, C, D, window = 1)",
+       R"(program:2:42: expected at most 3 dimensions with a window, found more
+  y[A, B, C, D] = max_pool(x over A, B, C, D, window = 1)
+                                           ^
+  hint: pool the others in a statement of their own
+)"},
+      {"x: bf16[N, C, H]  z: bf16[D]\ny[N, C, H] = max_pool(x over D, window = 1)",
+       R"(program:2:30: dimension 'D' is not in 'x'[N, C, H]
+  y[N, C, H] = max_pool(x over D, window = 1)
+                               ^
+  hint: name dimensions of its argument
+)"},
+  };
+  expect_rejected(rejects);
+}
+
 }  // namespace
 }  // namespace ridge

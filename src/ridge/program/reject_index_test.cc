@@ -187,5 +187,53 @@ TEST(Parse, RejectsInvalidRouting) {
   expect_rejected(rejects);
 }
 
+TEST(Parse, RejectsInvalidOrders) {
+  constexpr RejectedProgram rejects[] = {
+      {"p: bf16[N, E]\ni[N, 1, E] = argmax(p over E)",
+       R"(program:2:1: expected a result with the dimensions of 'p'[N, E] without E, found [N, 1, E]
+  i[N, 1, E] = argmax(p over E)
+  ^
+  hint: write i[N] = argmax(p over E); topk gives the indices of several elements
+)"},
+      {"p: bf16[N, M, E]\ni[N] = argmax(p over E)",
+       R"(program:2:1: expected a result with the dimensions of 'p'[N, M, E] without E, found [N]
+  i[N] = argmax(p over E)
+  ^
+  hint: write i[N] = argmax(p over E); topk gives the indices of several elements
+)"},
+      {"p: bf16[N, E]  x: bf16[D]\ni[N] = argmax(p over D)",
+       R"(program:2:22: dimension 'D' is not in 'p'[N, E]
+  i[N] = argmax(p over D)
+                       ^
+  hint: name a dimension of its argument
+)"},
+      {"p: bf16[N, E]\ni: bf16[N] = argmax(p over E)",
+       R"(program:2:4: expected indices in an integer dtype, found bf16
+  i: bf16[N] = argmax(p over E)
+     ^^^^
+  hint: write i: int32[N]
+)"},
+      {"p: bf16[N, E]\ni: f32[N, E] = argsort(p over E)",
+       R"(program:2:4: expected indices in an integer dtype, found f32
+  i: f32[N, E] = argsort(p over E)
+     ^^^
+  hint: write i: int32[N, E]
+)"},
+      {"p: bf16[N, E]\ns[N, E] = sort(p over E, descending = 2)",
+       R"(program:2:39: expected 0 or 1 after descending =, found '2'
+  s[N, E] = sort(p over E, descending = 2)
+                                        ^
+  hint: 1 begins with the largest element
+)"},
+      {"p: bf16[N, E]\ns[N, E] = sort(p over N, E)",
+       R"(program:2:25: expected one dimension that sort runs over, found several
+  s[N, E] = sort(p over N, E)
+                          ^
+  hint: write sort(x over D, descending = 1)
+)"},
+  };
+  expect_rejected(rejects);
+}
+
 }  // namespace
 }  // namespace ridge

@@ -68,11 +68,13 @@ Status check_groups(const program::SourceText& source, const Program& program, c
   return Done{};
 }
 
-// A convolution can be split along the batch, and along channels unless this splits a group.
+// A convolution can be split along the batch, and along channels unless this splits a group; a pool along all
+// dimensions without a window.
 Reason conv_split_unsupported_reason(const Program& program, const Expression& conv, const std::string& dim) {
-  for (const WindowDimension& w : conv_windows(program, conv))
+  for (const WindowDimension& w : windows_of(program, conv))
     if (w.in.dim == dim || w.out.dim == dim || w.kernel.dim == dim)
       return "windows cross the boundary of a shard, and the halo exchange is not modelled";
+  if (is_pool(conv.routine->kind)) return {};
   const std::vector<Axis>&x = tensor_at(program, expression_operands(conv)[0]).axes,
         &w = tensor_at(program, expression_operands(conv)[1]).axes;
   const bool one_group = conv.routine->groups == Polynomial(1);
@@ -95,6 +97,11 @@ std::string_view routine_name(RoutineKind kind) {
     case RoutineKind::routed: return "routed";
     case RoutineKind::scan: return "scan";
     case RoutineKind::quantize: return "quantize";
+    case RoutineKind::argmax: return "argmax";
+    case RoutineKind::sort: return "sort";
+    case RoutineKind::argsort: return "argsort";
+    case RoutineKind::max_pool: return "max_pool";
+    case RoutineKind::avg_pool: return "avg_pool";
   }
   return "";
 }
@@ -102,7 +109,8 @@ std::string_view routine_name(RoutineKind kind) {
 bool operator==(const Routine& a, const Routine& b) {
   return a.kind == b.kind && a.over == b.over && a.stride == b.stride && a.padding == b.padding &&
          a.dilation == b.dilation && a.groups == b.groups && a.channels_last == b.channels_last &&
-         a.format == b.format && a.loads == b.loads && a.capacity == b.capacity;
+         a.format == b.format && a.loads == b.loads && a.capacity == b.capacity && a.window == b.window &&
+         a.descending == b.descending;
 }
 
 const Routine* routine_of(const Statement& statement) {
@@ -122,16 +130,23 @@ Routing routing_of(const Program& program, const Expression& routed) {
           routed.routine->capacity};
 }
 
-std::vector<WindowDimension> conv_windows(const Program& program, const Expression& conv) {
-  const std::vector<int> in = expression_operands(conv);
-  const std::vector<Axis>&x = tensor_at(program, in[0]).axes, &w = tensor_at(program, in[1]).axes,
-        &y = tensor_at(program, conv.result).axes;
-  const Routine& r = *conv.routine;
+std::vector<WindowDimension> windows_of(const Program& program, const Expression& routine) {
+  const std::vector<int> in = expression_operands(routine);
+  const std::vector<Axis>&x = tensor_at(program, in[0]).axes, &y = tensor_at(program, routine.result).axes;
+  const Routine& r = *routine.routine;
   const auto size_of = [](Axis axis) {
     axis.repetition = 0;
     return axis;
   };
   std::vector<WindowDimension> out;
+  if (is_pool(r.kind)) {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (contains(r.over, x[i]))
+        out.push_back(
+            {size_of(x[i]), size_of(y[i]), {.dim = {}, .literal = r.window}, r.stride, r.padding, r.dilation});
+    return out;
+  }
+  const std::vector<Axis>& w = tensor_at(program, in[1]).axes;
   const std::size_t first = conv_axes(r, x.size()).first_window;
   for (std::size_t i = first; i < first + x.size() - 2; ++i)
     out.push_back({size_of(x[i]), size_of(y[i]), size_of(w[i]), r.stride, r.padding, r.dilation});
@@ -170,6 +185,19 @@ static Axis topk_result_axis(const Program& program, const Expression& topk) {
   return {.dim = {}, .literal = 1};
 }
 
+// Checks that the result's dtype holds the indices along the dimension.
+static Status check_index_dtype(const program::SourceText& source, const Program& program, const Expression& e,
+                                const Bindings& sizes) {
+  constexpr std::int64_t max_int8_indices = 128;
+  const auto count = e.routine->over.front().size(sizes);
+  const Tensor& result = tensor_at(program, e.result);
+  if (!count || *count <= max_int8_indices || result.dtype != DType::int8) return Done{};
+  return source.error_at(result.span,
+                         fmt::format("int8 holds indices below {}, and {} has {}", max_int8_indices,
+                                     program::format_axis(e.routine->over.front()), *count),
+                         "declare the result as int32");
+}
+
 static Status check_routing(const program::SourceText& source, const Program& program, const Expression& e,
                             const Bindings& sizes) {
   const bool chooses = e.routine->kind == RoutineKind::topk;
@@ -184,12 +212,6 @@ static Status check_routing(const program::SourceText& source, const Program& pr
                     program::format_axis(e.routine->over.front())),
         chooses ? "choose fewer"
                 : "choose fewer: the last dimension of the indices holds a row's choices, as in i[N, 2]");
-  constexpr std::int64_t max_int8_indices = 128;
-  if (chooses && experts && *experts > max_int8_indices && tensor_at(program, e.result).dtype == DType::int8)
-    return source.error_at(span,
-                           fmt::format("int8 holds indices below {}, and {} has {}", max_int8_indices,
-                                       program::format_axis(e.routine->over.front()), *experts),
-                           "declare the result as int32");
   if (e.routine->loads.empty()) return Done{};
   const auto given = static_cast<std::int64_t>(e.routine->loads.size());
   if (experts && *experts != given)
@@ -214,10 +236,10 @@ Status validate_routine_sizes(const Program& program, const Bindings& sizes) {
     const auto& e = std::get<Expression>(statement.op);
     if (routine->kind == RoutineKind::topk || routine->kind == RoutineKind::routed)
       RIDGE_TRY_STATUS(check_routing(source, program, e, sizes));
-    if (routine->kind == RoutineKind::conv) {
-      RIDGE_TRY_STATUS(check_groups(source, program, e, sizes));
-      for (const WindowDimension& w : conv_windows(program, e)) RIDGE_TRY_STATUS(check_window(source, w, sizes));
-    }
+    if (gives_indices(routine->kind)) RIDGE_TRY_STATUS(check_index_dtype(source, program, e, sizes));
+    if (routine->kind == RoutineKind::conv) RIDGE_TRY_STATUS(check_groups(source, program, e, sizes));
+    if (has_windows(routine->kind))
+      for (const WindowDimension& w : windows_of(program, e)) RIDGE_TRY_STATUS(check_window(source, w, sizes));
   }
   return Done{};
 }
@@ -252,9 +274,11 @@ Reason split_unsupported_reason(const Program& program, const Statement& stateme
   const Routine* const routine = routine_of(statement);
   if (!routine) return {};
   const auto& expression = std::get<Expression>(statement.op);
-  if (routine->kind == RoutineKind::conv) return conv_split_unsupported_reason(program, expression, dim);
+  if (has_windows(routine->kind)) return conv_split_unsupported_reason(program, expression, dim);
   const bool runs_along = routine->kind == RoutineKind::cumsum || routine->kind == RoutineKind::scan;
   if (runs_along && has_dim(routine->over, dim)) return "each step needs the previous one";
+  if (ranks_elements(routine->kind) && routine->kind != RoutineKind::topk && has_dim(routine->over, dim))
+    return "the order within a shard is not the order of all";
   if (routine->kind == RoutineKind::topk &&
       (has_dim(routine->over, dim) || topk_result_axis(program, expression).dim == dim))
     return "the top k of a shard are not the top k of all";

@@ -4,7 +4,9 @@
 //   y[N, D] = gather(table, ids over V)                   table: bf16[V, D], ids: int32[N]: y[n] = table[ids[n]]
 //   y[V, D] = scatter(x, ids over V)                      y[v] is the sum of all x[n] with ids[n] = v
 //   y[N, T] = cumsum(x over T)
-//   i[N, 2] = topk(p over E)                              the indices of the 2 largest along E
+//   y[N, C, P, Q] = max_pool(x over H, W, window = 3, stride = 2)    x: bf16[N, C, H, W]; also avg_pool
+//   i[N, 2] = topk(p over E)                              the indices of the 2 largest along E; argmax: of the largest
+//   s[N, D] = sort(x over D)                              argsort: the indices in this order
 //   q[N, D] = quantize(x, e4m3, block = 128)              e4m3 elements with a scale per 128 elements along D
 //   u[N, 2, F] = routed(x, w, i over E)                   x: bf16[N, D], w: bf16[E, F, D]: x * w[i], summed over D
 #pragma once
@@ -21,18 +23,41 @@
 
 namespace ridge {
 
-enum class RoutineKind { conv, gather, scatter, cumsum, topk, routed, scan, quantize };
+enum class RoutineKind {
+  conv,
+  gather,
+  scatter,
+  cumsum,
+  topk,
+  routed,
+  scan,
+  quantize,
+  argmax,
+  sort,
+  argsort,
+  max_pool,
+  avg_pool
+};
 std::string_view routine_name(RoutineKind kind);
+inline bool gives_indices(RoutineKind kind) {
+  return kind == RoutineKind::topk || kind == RoutineKind::argmax || kind == RoutineKind::argsort;
+}
+// True if the routine orders elements along its dimension: NaNs are last, and equal elements keep their order.
+inline bool ranks_elements(RoutineKind kind) { return gives_indices(kind) || kind == RoutineKind::sort; }
+inline bool is_pool(RoutineKind kind) { return kind == RoutineKind::max_pool || kind == RoutineKind::avg_pool; }
+inline bool has_windows(RoutineKind kind) { return kind == RoutineKind::conv || is_pool(kind); }
 
 // Arguments of a routine. Its operands are the tensor nodes of the expression, in order.
 struct Routine {
   RoutineKind kind = RoutineKind::conv;
-  std::vector<Axis> over = {};  // dimension of all routines except conv
+  std::vector<Axis> over = {};  // dimension of all routines except conv; a pool has one to three
   // conv: y[o] = sum over k of x[o*stride + k*dilation - padding] * w[k], along each window dimension; x is 0 outside
   // its bounds. Channels are divided into `groups` that are convolved separately.
   std::int64_t stride = 1, padding = 0, dilation = 1;
   Polynomial groups = 1;
   bool channels_last = false;  // x[N, H, W, C] and w[K, R, S, C] instead of x[N, C, H, W] and w[K, C, R, S]
+  std::int64_t window = 0;     // pools: size of the window along each dimension
+  bool descending = false;     // sort, argsort: from the largest
   // routed: rows per expert, or {} for an even distribution. Rows beyond `capacity` are dropped, unless it is 0.
   std::vector<std::int64_t> loads = {};
   std::int64_t capacity = 0;
@@ -46,13 +71,14 @@ const Routine* routine_of(const Statement& statement);
 // Returns the tensors of the expression, in order.
 std::vector<int> expression_operands(const Expression& expression);
 
-// Window dimension of a convolution, with its sizes as axes. Equal sizes are equal here, whichever axes have them.
+// Window dimension of a convolution or pool, with its sizes as axes. Equal sizes are equal here, whichever axes have
+// them.
 struct WindowDimension {
   Axis in, out, kernel;
   std::int64_t stride = 1, padding = 0, dilation = 1;
   bool operator==(const WindowDimension&) const = default;
 };
-std::vector<WindowDimension> conv_windows(const Program& program, const Expression& conv);
+std::vector<WindowDimension> windows_of(const Program& program, const Expression& routine);
 
 // Positions of axes that the input, the weights and the result of a convolution have in common. The first axis of the
 // input and of the result is the batch, that of the weights are the channels of the result.

@@ -40,10 +40,33 @@ bool Parser::check_topk(const Routine& routine, const TensorRef& result) {
                         fmt::format("expected a result with one dimension instead of {}, found {}", format_axis(over),
                                     format_axes(result.axes)),
                         topk_example);
+  return check_index_result(result);
+}
+
+bool Parser::check_index_result(const TensorRef& result) {
   if (dtype_info(result.dtype.value_or(DType::int32)).is_integer) return true;
   return report_error(result.type_span,
                       fmt::format("expected indices in an integer dtype, found {}", dtype_name(*result.dtype)),
                       fmt::format("write {}: int32{}", result.name, format_axes(result.axes)));
+}
+
+// Checks that the result has the dimensions of p without E.
+bool Parser::check_argmax(const Routine& routine, const TensorRef& result) {
+  const ParsedOperand p = operand_at_node(0);
+  const Axis& over = routine.over.front();
+  if (!contains(p.axes, over))
+    return report_error(over.span,
+                        fmt::format("{} is not in {}{}", describe_axis(over), p.description, format_axes(p.axes)),
+                        "name a dimension of its argument");
+  const auto is_kept = [&](const Axis& a) { return is_literal_one(a) || (!(a == over) && contains(p.axes, a)); };
+  const auto is_covered = [&](const Axis& a) { return is_literal_one(a) || a == over || contains(result.axes, a); };
+  if (std::all_of(result.axes.begin(), result.axes.end(), is_kept) &&
+      std::all_of(p.axes.begin(), p.axes.end(), is_covered))
+    return check_index_result(result);
+  return report_error(result.span,
+                      fmt::format("expected a result with the dimensions of {}{} without {}, found {}", p.description,
+                                  format_axes(p.axes), format_axis(over), format_axes(result.axes)),
+                      "write i[N] = argmax(p over E); topk gives the indices of several elements");
 }
 
 bool Parser::parse_routed_option(Routine& out, const std::string& key) {

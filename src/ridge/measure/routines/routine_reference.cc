@@ -24,7 +24,12 @@ class ElementEvaluator {
       case RoutineKind::conv: return evaluate_conv(split_index(index, tensor_axes(e_.result)));
       case RoutineKind::gather: return evaluate_gather(named_position(index));
       case RoutineKind::scatter: return evaluate_scatter(named_position(index));
-      case RoutineKind::topk: return evaluate_topk(named_position(index));
+      case RoutineKind::topk:
+      case RoutineKind::argmax:
+      case RoutineKind::sort:
+      case RoutineKind::argsort: return evaluate_ranking(named_position(index));
+      case RoutineKind::max_pool:
+      case RoutineKind::avg_pool: return evaluate_pool(split_index(index, tensor_axes(e_.result)));
       case RoutineKind::routed: return evaluate_routed(named_position(index));
       case RoutineKind::scan: return evaluate_scan(named_position(index));
       case RoutineKind::quantize: return evaluate_quantize(named_position(index));
@@ -122,10 +127,44 @@ class ElementEvaluator {
     return out;
   }
 
-  // An index's rank is the number of values ordered before it.
-  Expected evaluate_topk(const NamedIndex& position) const {
+  // Visits the elements of x in the window of an element of the result.
+  Expected evaluate_pool(const std::vector<std::int64_t>& y) const {
+    const Routine& r = *e_.routine;
+    const std::vector<Axis>& x = tensor_axes(in_[0]);
+    std::int64_t window_points = 1;
+    for (std::size_t i = 0; i < r.over.size(); ++i) window_points *= r.window;
+    Expected out;
+    double largest = -std::numeric_limits<double>::infinity();
+    for (std::int64_t point = 0; point < window_points; ++point) {
+      std::vector<std::int64_t> from = y;
+      std::int64_t rest = point;
+      bool is_inside = true;
+      for (std::size_t d = 0; d < x.size(); ++d) {
+        if (std::find(r.over.begin(), r.over.end(), x[d]) == r.over.end()) continue;
+        from[d] = y[d] * r.stride + rest % r.window * r.dilation - r.padding;
+        rest /= r.window;
+        is_inside = is_inside && from[d] >= 0 && from[d] < size(x[d]);
+      }
+      if (!is_inside) continue;
+      const double value = read_at(in_[0], from);
+      largest = std::isnan(value) || value > largest ? value : largest;
+      out.value += value;
+      out.scale += std::fabs(value);
+    }
+    if (r.kind == RoutineKind::max_pool) return {largest, 0, 0};
+    const auto points = static_cast<double>(window_points);
+    out.value /= points;
+    out.scale /= points;
+    out.bound = sum_error_growth(points, reference_.random_data) * out.scale + 0x1p-24 * std::fabs(out.value);
+    return out;
+  }
+
+  // An element's rank is the number of elements ordered before it.
+  Expected evaluate_ranking(const NamedIndex& position) const {
+    const bool sorts = e_.routine->kind == RoutineKind::sort || e_.routine->kind == RoutineKind::argsort,
+               ascending = sorts && !e_.routine->descending;
     const Axis& over = e_.routine->over.front();
-    std::int64_t target_rank = 0;
+    std::int64_t target_rank = sorts ? position.at(axis_key(over)) : 0;
     for (const auto& [dim, at] : position) {
       const auto& from = tensor_axes(in_[0]);
       if (std::none_of(from.begin(), from.end(), [&](const Axis& a) { return axis_key(a) == dim; })) target_rank = at;
@@ -139,8 +178,11 @@ class ElementEvaluator {
       order.push_back(i);
     }
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
-      return std::isnan(line[i]) != std::isnan(line[j]) ? std::isnan(line[j]) : line[i] > line[j];
+      return std::isnan(line[i]) != std::isnan(line[j]) ? std::isnan(line[j])
+             : ascending                                ? line[i] < line[j]
+                                                        : line[i] > line[j];
     });
+    if (e_.routine->kind == RoutineKind::sort) return {line[order[target_rank]], 0, 0};
     return {static_cast<double>(target_rank < size(over) ? order[target_rank] : -1), 0, 0};
   }
 
@@ -302,7 +344,14 @@ double estimate_routine_cost(const Reference& reference, const Expression& routi
     }
     case RoutineKind::gather: return lookup_cost;
     case RoutineKind::scatter: return lookup_cost * elements(in[1]);
-    case RoutineKind::topk: {
+    case RoutineKind::max_pool:
+    case RoutineKind::avg_pool:
+      return lookup_cost *
+             std::pow(static_cast<double>(routine.routine->window), static_cast<double>(routine.routine->over.size()));
+    case RoutineKind::topk:
+    case RoutineKind::argmax:
+    case RoutineKind::sort:
+    case RoutineKind::argsort: {
       const Axis& over = routine.routine->over.front();
       const auto n = static_cast<double>(over.is_named() ? reference.dims.at(over.dim) : over.literal);
       return lookup_cost * n;

@@ -148,6 +148,16 @@ TEST(Loops, match_hand_computed_numbers) {
   EXPECT_EQ(run_first_step<float>("x: f32[N, C, H] w: f32[K, C, 3]\ny: f32[N, K, H] = conv(x, w, padding = 1)",
                                   {{"N", 1}, {"C", 1}, {"K", 1}, {"H", 4}}, {1, 2, 3, 4}, Floats{1, 10, 100}, 4),
             (Floats{210, 321, 432, 43}));
+  const Floats row{3, 1, 2, 1};
+  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[T] = sort(x over T)", {{"T", 4}}, row, {}, 4),
+            (Floats{1, 1, 2, 3}));
+  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[T] = sort(x over T, descending = 1)", {{"T", 4}}, row, {}, 4),
+            (Floats{3, 2, 1, 1}));
+  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[2] = max_pool(x over T, window = 3)", {{"T", 4}}, row, {}, 2),
+            (Floats{3, 2}));
+  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[3] = avg_pool(x over T, window = 2, stride = 2, padding = 1)",
+                                  {{"T", 4}}, row, {}, 3),
+            (Floats{1.5, 1.5, 0.5}));
   EXPECT_EQ(
       run_first_step<float>("x: f32[N, C, H] w: f32[C, 1, 2]\ny: f32[N, C, P] = conv(x, w, stride = 2, groups = C)",
                             {{"N", 1}, {"C", 2}, {"P", 1}, {"H", 2}}, {1, 2, 3, 4}, Floats{1, 10, 100, 1000}, 2),

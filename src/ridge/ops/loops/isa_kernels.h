@@ -80,10 +80,30 @@ struct KeyScan {
   std::int64_t elements = 0, first_index = 0;
   std::int64_t at = 0;          // Next element; a scan ends at `elements`, or when `keys` may become full.
   std::uint32_t threshold = 0;  // Keys are positive.
+  bool ascending = false;       // Reverses the order of keys, except of NaNs.
   RankedKey* keys = nullptr;
   std::int64_t count = 0, capacity = 0;
 };
 constexpr std::int64_t key_scan_block = 64;  // A scan needs this much free capacity.
+
+// The elementwise maximum or sum of contiguous rows of x, in f32. Rows begin at the elements `rows`; without rows the
+// result is -inf or 0.
+struct PoolRows {
+  DType dtype = DType::f32;
+  const void* x = nullptr;
+  std::span<const std::int64_t> rows = {};
+  std::int64_t elements = 0;
+  bool is_maximum = true;
+  float* result = nullptr;
+};
+// Maxima or sums of the windows along a padded row. The row is stored as `stride` phases of `phase` elements: element i
+// is in phase i % stride, so that the inputs of consecutive outputs are contiguous.
+struct PoolWindows {
+  const float* padded = nullptr;
+  std::int64_t phase = 0, stride = 1, dilation = 1, kernel = 1, outputs = 0;
+  bool is_maximum = true;
+  float* result = nullptr;
+};
 
 // Conversions of contiguous blocks with scales (base/block_scale.h) from or to f32, bf16 or f16.
 struct BlockConversion {
@@ -100,6 +120,8 @@ void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
 void transpose_lines(const LineTransposition& run);
 void scan_keys(KeyScan& scan);
+void pool_rows(const PoolRows& run);
+void pool_windows(const PoolWindows& run);
 void quantize_blocks(const BlockConversion& run);
 void dequantize_blocks(const BlockConversion& run);
 }  // namespace plain
@@ -110,6 +132,8 @@ void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
 void transpose_lines(const LineTransposition& run);
 void scan_keys(KeyScan& scan);
+void pool_rows(const PoolRows& run);
+void pool_windows(const PoolWindows& run);
 void quantize_blocks(const BlockConversion& run);
 void dequantize_blocks(const BlockConversion& run);
 }  // namespace avx2
@@ -120,6 +144,8 @@ void run_running_sums(const RunningSumRows& rows);
 void run_running_sums(const RunningSumLines& lines);
 void transpose_lines(const LineTransposition& run);
 void scan_keys(KeyScan& scan);
+void pool_rows(const PoolRows& run);
+void pool_windows(const PoolWindows& run);
 void quantize_blocks(const BlockConversion& run);
 void dequantize_blocks(const BlockConversion& run);
 }  // namespace avx512

@@ -17,6 +17,7 @@ namespace {
 constexpr double row_cost = 400, indexed_element_cost = 80, added_element_cost = 120;
 constexpr double sum_along_cost = 45, sum_across_cost = 15;
 constexpr double key_cost = 30, sorted_key_cost = 1300;
+constexpr double pool_element_cost = 8, pool_row_cost = 4000;
 constexpr double recurrence_step_cost = 12, transposed_operand_cost = 60;
 constexpr double multiply_add_cost = 2.6, padded_element_cost = 18,
                  channel_cost = 12000;  // costs of direct convolutions
@@ -89,6 +90,24 @@ CpuForecast cpu_forecast(const TopKLoops& l, int) {
   const double collected = sorts_all ? n : std::min(n, k * (2 + std::log(n / k)));
   return make_loops_forecast("top-k", bytes_of(l.values, lines * n) + cached_stores * bytes_of(l.result, lines * k),
                              lines * (n * key_cost + collected * sorted_key_cost + row_cost));
+}
+
+// Each output row combines the rows of its window, and then its elements.
+CpuForecast cpu_forecast(const PoolLoops& l, int) {
+  double inputs = 1, outputs = 1, rows = 1, taps = 1;
+  for (const PoolAxis& axis : l.axes) {
+    inputs *= real(axis.in);
+    outputs *= real(axis.out);
+  }
+  for (std::size_t i = 0; i + 1 < l.axes.size(); ++i) {
+    rows *= real(l.axes[i].out);
+    taps *= real(l.axes[i].kernel);
+  }
+  const PoolAxis line = l.axes.empty() ? PoolAxis{} : l.axes.back();
+  const double along = line.is_pooled() ? outputs * (real(line.kernel) + real(line.stride)) : 0;
+  return make_loops_forecast(
+      "pool", bytes_of(l.x, inputs) + cached_stores * bytes_of(l.y, outputs),
+      (rows * real(line.in) * taps + along + outputs) * pool_element_cost + rows * pool_row_cost);
 }
 
 // Steps run on groups of 128 lines; fewer lines take as long.

@@ -21,6 +21,7 @@ CpuForecast cpu_forecast(const ConvLoops& l, int threads);
 CpuForecast cpu_forecast(const GatherScatterLoops& l, int threads);
 CpuForecast cpu_forecast(const RunningSumLoops& l, int threads);
 CpuForecast cpu_forecast(const TopKLoops& l, int threads);
+CpuForecast cpu_forecast(const PoolLoops& l, int threads);
 CpuForecast cpu_forecast(const RecurrenceLoops& l, int threads, const LoopFunctionFlops& flops_of);
 CpuForecast cpu_forecast(const QuantizeLoops& l, int threads);
 CpuForecast cpu_forecast(const DequantizeLoops& l, int threads);
@@ -32,8 +33,11 @@ Result<Forecast> forecast(const TopKLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const RecurrenceLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const QuantizeLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const DequantizeLoops& l, const DeviceNumbers& device);
-inline Result<Forecast> forecast(const RoutedProductLoops&, const DeviceNumbers&) {
+// No device has a kernel for these.
+inline Result<Forecast> cpu_only_forecast() {
   return input_error("expected a CPU: no kernel on a device computes this statement", "--on cpu");
 }
+inline Result<Forecast> forecast(const RoutedProductLoops&, const DeviceNumbers&) { return cpu_only_forecast(); }
+inline Result<Forecast> forecast(const PoolLoops&, const DeviceNumbers&) { return cpu_only_forecast(); }
 
 }  // namespace ridge::ops

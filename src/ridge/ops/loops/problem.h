@@ -54,14 +54,29 @@ struct RunningSumLoops {
   bool operator==(const RunningSumLoops&) const = default;
 };
 
-// Indices of the `count` largest values along `axis` at each point, largest first; ties keep their order; NaNs come
-// last.
+// Indices of the `count` largest values along `axis` at each point, largest first, or of the smallest in ascending
+// order; ties keep their order; NaNs come last. `stores_values`: the values instead of their indices.
 struct TopKLoops {
   DType values = DType::f32, result = DType::int32;
   std::vector<LoopAxis> axes;
   LoopAxis axis;
   std::int64_t count = 1, result_stride = 0;
+  bool ascending = false, stores_values = false;
   bool operator==(const TopKLoops&) const = default;
+};
+
+// The maximum or the mean of the elements of x in each window. The axes of the dense tensors x and y are listed in
+// order; those without a window have a kernel of 1. Padding is -inf for a maximum; a mean counts it as zeros.
+struct PoolAxis {
+  std::int64_t in = 1, out = 1, kernel = 1, stride = 1, padding = 0, dilation = 1;
+  bool is_pooled() const { return kernel != 1 || stride != 1 || padding != 0; }
+  bool operator==(const PoolAxis&) const = default;
+};
+struct PoolLoops {
+  DType x = DType::f32, y = DType::f32;
+  bool is_maximum = true;
+  std::vector<PoolAxis> axes;
+  bool operator==(const PoolLoops&) const = default;
 };
 
 // result = the sum over `summed` of values * weights of the expert that the index selects. `weight_strides` are the
@@ -116,6 +131,7 @@ struct DequantizeLoops {
 inline Reason unsupported_reason(const QuantizeLoops&) { return {}; }
 inline Reason unsupported_reason(const DequantizeLoops&) { return {}; }
 inline Reason unsupported_reason(const TopKLoops&) { return {}; }
+inline Reason unsupported_reason(const PoolLoops&) { return {}; }
 inline Reason unsupported_reason(const RoutedProductLoops&) { return {}; }
 inline Reason unsupported_reason(const RecurrenceLoops&) { return {}; }
 inline Reason unsupported_reason(const ConvLoops&) { return {}; }

@@ -36,6 +36,23 @@ void sort_by_radix(std::vector<RankedKey>& keys, std::vector<RankedKey>& scratch
   }
 }
 
+std::int64_t index_of(RankedKey key) { return static_cast<std::int64_t>(~static_cast<std::uint32_t>(key)); }
+
+// Stores the elements of a line in the order of their keys.
+void store_values(const TopKLoops& l, const StridedElements& line, const std::vector<RankedKey>& keys, void* result,
+                  std::int64_t first) {
+  std::array<float, 256> values;
+  for (std::int64_t begin = 0; begin < l.count; begin += static_cast<std::int64_t>(values.size())) {
+    const std::int64_t n = std::min(l.count - begin, static_cast<std::int64_t>(values.size()));
+    with_stored_type(l.values, [&]<class T>() {
+      const T* const from = static_cast<const T*>(line.data) + line.first;
+      for (std::int64_t i = 0; i < n; ++i)
+        values[i] = static_cast<float>(to_double(from[index_of(keys[begin + i]) * line.stride]));
+    });
+    store_floats(values.data(), n, {l.result, result, first + begin * l.result_stride, l.result_stride});
+  }
+}
+
 // Finds the largest elements of lines on one thread.
 class LineSelector {
  public:
@@ -65,7 +82,7 @@ class LineSelector {
   // Collects keys, in the order of the elements unless the capacity is reached. The largest are kept then; an element
   // that equals the smallest of them comes later, and is not one of the largest.
   void collect(const StridedElements& line, std::int64_t capacity, bool drops) {
-    KeyScan scan{.capacity = capacity};
+    KeyScan scan{.ascending = l_.ascending, .capacity = capacity};
     for (std::int64_t first = 0; first < l_.axis.extent; first += values_piece) {
       scan.elements = std::min(values_piece, l_.axis.extent - first);
       scan.first_index = first;
@@ -105,11 +122,16 @@ void run_loops(const TopKLoops& l, std::span<void* const> data, int threads) {
                  LoopCursor cursor(axes, begin);
                  for (std::int64_t line = begin; line < end; ++line, cursor.advance()) {
                    const LoopAxis& at = cursor.offsets();
-                   const auto& keys = selector.select({l.values, data[0], at.values, l.axis.values});
+                   const StridedElements from{l.values, data[0], at.values, l.axis.values};
+                   const auto& keys = selector.select(from);
+                   if (l.stores_values) {
+                     store_values(l, from, keys, data[1], at.result);
+                     continue;
+                   }
                    with_index_type(l.result, [&]<class Index>() {
                      Index* const to = static_cast<Index*>(data[1]) + at.result;
                      for (std::int64_t i = 0; i < l.count; ++i)
-                       to[i * l.result_stride] = static_cast<Index>(~static_cast<std::uint32_t>(keys[i]));
+                       to[i * l.result_stride] = static_cast<Index>(index_of(keys[i]));
                    });
                  }
                });

@@ -17,7 +17,7 @@ namespace {
 using loops_testing::GuardedBuffer;
 using loops_testing::RandomLayouts;
 
-void run_reference(const TopKLoops& l, const void* x, std::int32_t* y) {
+void run_reference(const TopKLoops& l, const void* x, void* y) {
   LoopCursor cursor(l.axes, 0);
   for (std::int64_t line = count_points(l.axes); line > 0; --line, cursor.advance()) {
     std::vector<double> values(l.axis.extent);
@@ -27,9 +27,15 @@ void run_reference(const TopKLoops& l, const void* x, std::int32_t* y) {
       values[i] = RandomLayouts::load(l.values, x, cursor.offsets().values + i * l.axis.values);
     std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
       if (std::isnan(values[a]) || std::isnan(values[b])) return std::isnan(values[b]) && !std::isnan(values[a]);
-      return values[a] > values[b];
+      return l.ascending ? values[a] < values[b] : values[a] > values[b];
     });
-    for (std::int64_t i = 0; i < l.count; ++i) y[cursor.offsets().result + i * l.result_stride] = order[i];
+    for (std::int64_t i = 0; i < l.count; ++i) {
+      const std::int64_t at = cursor.offsets().result + i * l.result_stride;
+      if (l.stores_values)
+        RandomLayouts::store(l.result, y, at, static_cast<float>(values[order[i]]));
+      else
+        static_cast<std::int32_t*>(y)[at] = order[i];
+    }
   }
 }
 
@@ -40,7 +46,10 @@ TEST_P(TopK, matches_a_stable_sort) {
   constexpr float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f};
   for (unsigned seed = 0; seed < loops_testing::case_count(200); ++seed) {
     RandomLayouts random(seed);
-    const auto [l, values, results] = loops_testing::make_topk_case(random);
+    auto [l, values, results] = loops_testing::make_topk_case(random);
+    l.ascending = random.flip();
+    l.stores_values = random.flip();
+    if (l.stores_values) l.result = DType::f32;
     const GuardedBuffer x(values * dtype_bits(l.values) / 8, random.guard_side()), y(results * 4),
         expected(results * 4);
     random.fill_floats(l.values, x, random.flip());
@@ -48,7 +57,7 @@ TEST_P(TopK, matches_a_stable_sort) {
     for (std::int64_t i = 0; i < specials; ++i)
       RandomLayouts::store(l.values, x.data(), random.below(values), special[random.below(5)]);
     x.make_read_only();
-    run_reference(l, x.data(), expected.as<std::int32_t>());
+    run_reference(l, x.data(), expected.data());
     for (const int threads : {1, 3}) {
       y.fill(0x7b);
       void* const data[] = {x.data(), y.data()};

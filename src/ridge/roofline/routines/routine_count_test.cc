@@ -35,6 +35,8 @@ class LoopNest {
       case RoutineKind::conv: conv(); break;
       case RoutineKind::gather: gather(); break;
       case RoutineKind::quantize: quantize(); break;
+      case RoutineKind::max_pool:
+      case RoutineKind::avg_pool: pool(); break;
       default: each();
     }
     return counts_;
@@ -83,6 +85,39 @@ class LoopNest {
             }
     counts_.bits_read = static_cast<std::int64_t>(read.size()) * dtype_bits(tensor(x).dtype) +
                         elements(w) * dtype_bits(tensor(w).dtype);
+    counts_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
+  }
+
+  // Visits the elements of each window; a position is a list of indices, one per dimension.
+  void pool() {
+    const Routine& r = *e_.routine;
+    const int x = in_[0], y = e_.result;
+    const std::size_t rank = tensor(x).axes.size();
+    std::vector<std::size_t> pooled;
+    for (std::size_t d = 0; d < rank; ++d)
+      if (contains(r.over, tensor(x).axes[d])) pooled.push_back(d);
+    std::int64_t points = 1;
+    for (std::size_t i = 0; i < pooled.size(); ++i) points *= r.window;
+    std::set<std::vector<std::int64_t>> read;
+    for (std::int64_t element = 0; element < elements(y); ++element) {
+      std::vector<std::int64_t> to(rank);
+      std::int64_t rest = element;
+      for (std::size_t d = rank; d-- > 0; rest /= size(tensor(y).axes[d])) to[d] = rest % size(tensor(y).axes[d]);
+      for (std::int64_t point = 0; point < points; ++point) {
+        std::vector<std::int64_t> from = to;
+        bool inside = true;
+        std::int64_t tap = point;
+        for (const std::size_t d : pooled) {
+          from[d] = to[d] * r.stride + tap % r.window * r.dilation - r.padding;
+          tap /= r.window;
+          inside = inside && from[d] >= 0 && from[d] < size(tensor(x).axes[d]);
+        }
+        if (!inside) continue;
+        ++counts_.flops;
+        read.insert(from);
+      }
+    }
+    counts_.bits_read = static_cast<std::int64_t>(read.size()) * dtype_bits(tensor(x).dtype);
     counts_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
   }
 

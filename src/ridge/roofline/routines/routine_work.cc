@@ -18,14 +18,16 @@ class RoutineCounter {
     const std::vector<Axis>&x = axes(operands_[0]), &w = axes(operands_[1]);
     const std::size_t channels = conv_axes(*routine_.routine, x.size()).channels;
     std::vector<Axis> around{axes(routine_.result)[0], w[0], w[channels]};
-    Polynomial inside = elements_(around, 2), all = inside, read = elements_({x[0], x[channels]}, 1);
-    const std::vector<WindowDimension> windows_along = conv_windows(program_, routine_);
-    for (std::size_t i = 0; i < windows_along.size(); ++i) {
-      inside = inside * symbolic_count(windows_along[i], WindowCount::taps, masks, masked.taps[i]);
-      all = all * full_window_count(windows_along[i], WindowCount::taps);
-      read = read * symbolic_count(windows_along[i], WindowCount::touched, masks, masked.touched[i]);
-    }
-    return {inside, all, true, {{operands_[0], read}, {operands_[1], elements_(w, 1)}}};
+    const Polynomial each = elements_(around, 2), read = elements_({x[0], x[channels]}, 1);
+    return multiply_window_counts({each, each, true, {{operands_[0], read}, {operands_[1], elements_(w, 1)}}}, masks,
+                                  masked);
+  }
+
+  RoutineWork count_pool(const ProgramMasks& masks, const StatementMasks& masked) const {
+    std::vector<Axis> others = axes(operands_[0]);
+    std::erase_if(others, [&](const Axis& axis) { return contains(routine_.routine->over, axis); });
+    const Polynomial each = elements_(others, 1);
+    return multiply_window_counts({each, each, false, {{operands_[0], each}}}, masks, masked);
   }
 
   RoutineWork count_gather(const ProgramMasks& masks, const StatementMasks& masked) const {
@@ -72,6 +74,18 @@ class RoutineCounter {
   }
 
  private:
+  // Multiplies the FLOPs and the elements of the first operand by the counts of the windows along each dimension.
+  RoutineWork multiply_window_counts(RoutineWork work, const ProgramMasks& masks, const StatementMasks& masked) const {
+    Polynomial& read = work.elements_read.front().amount;
+    const std::vector<WindowDimension> windows = windows_of(program_, routine_);
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      work.flops = work.flops * symbolic_count(windows[i], WindowCount::taps, masks, masked.taps[i]);
+      work.flops_without_masks = work.flops_without_masks * full_window_count(windows[i], WindowCount::taps);
+      read = read * symbolic_count(windows[i], WindowCount::touched, masks, masked.touched[i]);
+    }
+    return work;
+  }
+
   const std::vector<Axis>& axes(int tensor) const { return program_.tensors[tensor].axes; }
 
   static Polynomial symbolic_count(const WindowDimension& window, WindowCount what, const ProgramMasks& masks,
@@ -113,7 +127,12 @@ RoutineWork count_routine_work(const Program& program, const Expression& routine
     case RoutineKind::scatter:
     case RoutineKind::cumsum:
     case RoutineKind::topk:
+    case RoutineKind::argmax:
+    case RoutineKind::sort:
+    case RoutineKind::argsort:
     case RoutineKind::scan: break;
+    case RoutineKind::max_pool:
+    case RoutineKind::avg_pool: return counter.count_pool(masks, masked);
     case RoutineKind::quantize: return counter.count_each_element(3);  // Magnitude, maximum of the block, quotient
   }
   return counter.count_each_element(1);

@@ -3,7 +3,8 @@
 //   gather   0; reads a row of the table for each index, as if all indices were different, but no row twice
 //   scatter  1 FLOP for each element that is added
 //   cumsum   1 FLOP per element
-//   topk     1 FLOP per element that is compared
+//   topk     1 FLOP per element that is compared; so do argmax, sort and argsort
+//   max_pool 1 FLOP for each element of a window inside the input; so does avg_pool
 //   routed   2 FLOPs for each index and element of its expert; reads the experts that some index names once
 #pragma once
 

@@ -66,12 +66,12 @@ void add_window_masks(const Program& program, ProgramMasks& masks) {
   std::string tap_symbol, touched_symbol;
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
     const Routine* const routine = routine_of(program.statements[s]);
-    if (!routine || routine->kind != RoutineKind::conv) continue;
+    if (!routine || !has_windows(routine->kind)) continue;
     if (tap_symbol.empty()) {
       tap_symbol = make_unused_symbol(program, "taps");
       touched_symbol = make_unused_symbol(program, "touched");
     }
-    for (const WindowDimension& w : conv_windows(program, std::get<Expression>(program.statements[s].op))) {
+    for (const WindowDimension& w : windows_of(program, std::get<Expression>(program.statements[s].op))) {
       masks.statements[s].taps.push_back(find_or_add_mask(masks, w, WindowCount::taps, tap_symbol));
       masks.statements[s].touched.push_back(find_or_add_mask(masks, w, WindowCount::touched, touched_symbol));
     }

@@ -1,5 +1,6 @@
 // Small random statements with a routine: convolutions of one to three window dimensions with any valid stride,
-// padding, dilation and number of groups, gathers, scatters, running sums and block quantization. The seed determines
+// padding, dilation and number of groups, pools, gathers, scatters, running sums, orders and block quantization. The
+// seed determines
 // the program and its sizes, because a convolution's output sizes follow from its parameters.
 #pragma once
 
@@ -22,11 +23,14 @@ class RandomRoutineMaker {
   explicit RandomRoutineMaker(unsigned seed) : random_(seed) {}
 
   RandomRoutine make() {
-    switch (random_.below(6)) {
+    switch (random_.below(9)) {
       case 0: return gather();
       case 1: return scatter();
       case 2: return cumsum();
       case 3: return quantize();
+      case 4: return order();
+      case 5:
+      case 6: return pool();
       default: return conv();
     }
   }
@@ -63,6 +67,33 @@ class RandomRoutineMaker {
     return out;
   }
 
+  // A pool has one to three window dimensions anywhere among those of x, which may be numbers.
+  RandomRoutine pool() {
+    RandomRoutine out;
+    const int window = 1 + random_.below(4), stride = 1 + random_.below(3), padding = random_.below(3),
+              dilation = 1 + random_.below(2), along = 1 + random_.below(3);
+    const bool literal = random_.below(3) == 0, last = random_.below(2) == 0;
+    std::string x = "N", y = "N", over;
+    out.sizes = {{"N", 1 + random_.below(3)}, {"C", 1 + random_.below(20)}};
+    if (!last) x += ", C", y += ", C";
+    for (int i = 0; i < along; ++i) {
+      int in = 1 + random_.below(9);
+      while (in + 2 * padding < dilation * (window - 1) + 1) ++in;
+      if (literal) in = 2 + dilation * (window - 1);  // equal along all dimensions: over names all or none of them
+      const int positions = (in + 2 * padding - dilation * (window - 1) - 1) / stride + 1;
+      x += literal ? fmt::format(", {}", in) : fmt::format(", H{}", i);
+      y += literal ? fmt::format(", {}", positions) : fmt::format(", P{}", i);
+      over += (i == 0 ? "" : ", ") + (literal ? std::to_string(in) : fmt::format("H{}", i));
+      if (!literal) out.sizes[fmt::format("H{}", i)] = in;
+      if (!literal) out.sizes[fmt::format("P{}", i)] = positions;
+    }
+    if (last) x += ", C", y += ", C";
+    out.text =
+        fmt::format("x: {}[{}]\ny: {}[{}] = {}_pool(x over {}, window = {}, stride = {}, padding = {}, dilation = {})",
+                    dtype(), x, dtype(), y, random_.below(2) ? "max" : "avg", over, window, stride, padding, dilation);
+    return out;
+  }
+
  private:
   std::string dtype() { return random_.below(2) == 0 ? "bf16" : "f32"; }
   RandomRoutine with_sizes(std::string text, const std::string& dims) {
@@ -87,6 +118,17 @@ class RandomRoutineMaker {
     const std::string d = dtype();
     return with_sizes(
         fmt::format("x: {}[B, T, D]\ny: {}[D, B, T] = cumsum(x over {})", d, d, random_.below(2) ? "T" : "B"), "BTD");
+  }
+
+  RandomRoutine order() {
+    const bool sorts = random_.below(3) > 0;
+    const std::string d = dtype(), over = random_.below(2) ? "T" : "B", descending = random_.below(2) ? "1" : "0";
+    if (!sorts)
+      return with_sizes(fmt::format("x: {}[B, T, D]\ni[D, {}] = argmax(x over {})", d, over == "T" ? "B" : "T", over),
+                        "BTD");
+    const std::string result = random_.below(2) ? fmt::format("y: {}[D, B, T] = sort", d) : "i[B, D, T] = argsort";
+    return with_sizes(fmt::format("x: {}[B, T, D]\n{}(x over {}, descending = {})", d, result, over, descending),
+                      "BTD");
   }
 
   RandomRoutine quantize() {
