@@ -14,7 +14,7 @@ bool has_name(const FunctionInfo& f) {
   return f.syntax == FunctionSyntax::call || f.syntax == FunctionSyntax::over_dims || f.syntax == FunctionSyntax::power;
 }
 
-constexpr std::array<std::string_view, 4> other_functions{"repeat", "index", "size", "sequence"};
+constexpr std::array<std::string_view, 5> other_functions{"repeat", "index", "size", "sequence", "batch_norm"};
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> alternatives{{
     {"less", "a comparison is written a < b"},

@@ -126,6 +126,7 @@ int Parser::parse_tensor_name() {
 int Parser::parse_call(int depth) {
   const Token name = consume_token();
   if (name.text == "repeat") return parse_repeat(depth);
+  if (name.text == "batch_norm") return parse_batch_norm(depth);
   if (name.text == "index") return parse_dimension_call(Node::Kind::index);
   if (name.text == "size") return parse_dimension_call(Node::Kind::size);
   if (name.text == "sequence") return parse_sequence_call();
@@ -219,6 +220,32 @@ bool Parser::report_unknown_dimension(const Token& token) {
                       !instead.empty()     ? std::string(instead)
                       : suggestion.empty() ? "use a dimension of a tensor"
                                            : fmt::format("did you mean '{}'?", suggestion));
+}
+
+// Parses batch_norm(x, mean, variance, weight, bias) as (x - mean) * (rsqrt(variance + 1e-5) * weight) + bias.
+int Parser::parse_batch_norm(int depth) {
+  const TextSpan span = tokens_[next_ - 1].span;
+  static constexpr const char* example = "write batch_norm(x, mean, variance, weight, bias)";
+  if (!expect_symbol("(", "'(' after 'batch_norm'", example)) return -1;
+  const Token open = tokens_[next_ - 1];
+  const auto parse_next = [&](std::string_view argument) {
+    if (!accept_symbol(",")) return report_expected(fmt::format("',' and the {}", argument), example), -1;
+    return parse_expression(depth + 1);
+  };
+  const auto add = [&](Function function, std::vector<int> arguments) {
+    return add_node({.kind = Node::Kind::call, .function = function, .arguments = std::move(arguments)}, span);
+  };
+  const int x = parse_expression(depth + 1), mean = x < 0 ? -1 : parse_next("mean");
+  if (mean < 0) return -1;
+  const int centred = add(Function::subtract, {x, mean}), variance = parse_next("variance");
+  if (variance < 0) return -1;
+  const int epsilon = add_node({.kind = Node::Kind::number, .number = norm_epsilon}, span),
+            reciprocal = add(Function::rsqrt, {add(Function::add, {variance, epsilon})}), weight = parse_next("weight");
+  if (weight < 0) return -1;
+  const int scaled = add(Function::multiply, {centred, add(Function::multiply, {reciprocal, weight})}),
+            bias = parse_next("bias");
+  if (bias < 0 || !close_bracket(open, ")", "an operator or ')'")) return -1;
+  return add(Function::add, {scaled, bias});
 }
 
 // Parses repeat(64, cos, x): cos applied 64 times.

@@ -222,6 +222,7 @@ class Parser {
   int parse_dimension_call(Node::Kind kind);
   int parse_sequence_call();
   int parse_repeat(int depth);
+  int parse_batch_norm(int depth);
   int add_node(Node node, TextSpan span);
   int report_no_function(const Token& keyword);
   int report_unknown_function(const Token& token);

@@ -290,6 +290,12 @@ TEST(Parse, RepeatsOneFunctionAWholeNumberOfTimes) {
                 ^^
   hint: write repeat(64, cos, x)
 )"},
+      {"x: f32[N, C]  m: f32[C]  v: f32[C]  w: f32[C]\ny[N, C] = batch_norm(x, m, v, w)",
+       R"(program:2:32: expected ',' and the bias, found ')'
+  y[N, C] = batch_norm(x, m, v, w)
+                                 ^
+  hint: write batch_norm(x, mean, variance, weight, bias)
+)"},
   };
   expect_rejected(rejects);
 }

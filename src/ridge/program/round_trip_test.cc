@@ -77,6 +77,14 @@ TEST(RoundTrip, HoldsForEqualSizesAndBothPlacesOfChannels) {
     EXPECT_EQ(round_trip_error(text), "") << text;
 }
 
+TEST(RoundTrip, PrintsABatchNormAsItsFormula) {
+  const std::string text =
+      "x: f32[N, C]\nm: f32[C]\nv: f32[C]\nw: f32[C]\nb: f32[C]\ny[N, C] = relu(batch_norm(x, m, v, w, b))";
+  EXPECT_EQ(round_trip_error(text), "");
+  const std::string printed = print_program(parse(text).value());
+  EXPECT_EQ(printed.substr(printed.find("y[")), "y[N, C] = relu((x - m) * (rsqrt(v + 1e-05) * w) + b)\n");
+}
+
 TEST(RoundTrip, PowersAreRightAssociativeAndBindTighterThanSigns) {
   const auto printed = [](const std::string& e) {
     const std::string text = print_program(parse("a: f32[N]\ny[N] = " + e).value());

@@ -16,13 +16,13 @@ struct RejectedProgram {
   std::string_view program, error;
 };
 
-// Returns the names that the hint for an unknown function lists: the functions of docs/functions.md, and four without a
+// Returns the names that the hint for an unknown function lists: the functions of docs/functions.md, and five without a
 // row in function_table.
 inline std::string list_known_functions() {
   std::string names;
   for (const FunctionInfo& f : function_table)
     if (!f.description.empty()) names += std::string(f.name) + " ";
-  return names + "repeat index size sequence";
+  return names + "repeat index size sequence batch_norm";
 }
 
 inline void expect_rejected(std::span<const RejectedProgram> rejects) {
