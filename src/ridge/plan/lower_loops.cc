@@ -114,6 +114,28 @@ ops::PoolLoops make_pool_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
+ops::RotaryLoops make_rotary_loops(Lowering& to, const Expression& e) {
+  const std::vector<int> in = expression_operands(e);
+  const View &values = to.view_of(in[0]), &positions = to.view_of(in[1]), &result = to.view_of(e.result);
+  const std::string over = axis_key(e.routine->over.front());
+  ops::RotaryLoops out{.values = values.dtype,
+                       .positions = positions.dtype,
+                       .result = result.dtype,
+                       .axes = {},
+                       .axis = {},
+                       .base = static_cast<double>(e.routine->base),
+                       .interleaved = e.routine->interleaved};
+  for (const SizedAxis& axis : values.shape) {
+    if (axis.dim.empty()) continue;
+    const ops::LoopAxis loop = loop_axis(axis, values, positions, result);
+    if (axis.dim == over)
+      out.axis = loop;
+    else
+      out.axes.push_back(loop);
+  }
+  return out;
+}
+
 ops::RoutedProductLoops make_routed_product_loops(Lowering& to, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
   const View &x = to.view_of(in[0]), &w = to.view_of(in[1]), &ids = to.view_of(in[2]), &result = to.view_of(e.result);
@@ -361,6 +383,7 @@ void lower_loops(Lowering& to, int group) {
     case RoutineKind::argmax:
     case RoutineKind::sort:
     case RoutineKind::argsort: step.kernel = make_topk_loops(to, e); break;
+    case RoutineKind::rotary: step.kernel = make_rotary_loops(to, e); break;
     case RoutineKind::max_pool:
     case RoutineKind::avg_pool: step.kernel = make_pool_loops(to, e); break;
     case RoutineKind::routed: step.kernel = make_routed_product_loops(to, e); break;

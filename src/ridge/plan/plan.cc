@@ -69,6 +69,7 @@ Status check_routine_dtypes(const Program& program, const Expression& p) {
       return input_error(
           fmt::format("cannot run with '{}' as indices: expected an input, found a computed tensor", tensor.name),
           "`ridge explain` counts it; to run, give the indices as an input");
+    if (word == RoutineKind::rotary && i == 1 && tensor.dtype == DType::int32) continue;  // positions
     if (!index && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
   const Tensor& result = program.tensors[p.result];

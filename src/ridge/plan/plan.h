@@ -50,8 +50,8 @@ struct PlanStep {
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
                ops::RowBlockProgram, ops::RowProgram, ops::AttentionProblem, ops::AttentionBackwardProblem,
                ops::ConvLoops, ops::GatherScatterLoops, ops::RunningSumLoops, ops::TopKLoops, ops::PoolLoops,
-               ops::RoutedProductLoops, ops::RecurrenceLoops, ops::QuantizeLoops, ops::DequantizeLoops,
-               ops::RoutingProblem, ops::ImageCopy>
+               ops::RotaryLoops, ops::RoutedProductLoops, ops::RecurrenceLoops, ops::QuantizeLoops,
+               ops::DequantizeLoops, ops::RoutingProblem, ops::ImageCopy>
       kernel;
   std::vector<int> buffers;
   std::string copy_description;  // description if the step only reorders or converts, "w[F, D] to [D, F]"; else empty

@@ -19,7 +19,7 @@ struct RoutineSyntax {
   std::string_view example;
 };
 
-constexpr std::array<RoutineSyntax, 13> routine_table{{
+constexpr std::array<RoutineSyntax, 14> routine_table{{
     {RoutineKind::conv, 2, false, "conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)"},
     {RoutineKind::gather, 2, true, "gather(table, ids over V)"},
     {RoutineKind::scatter, 2, true, "scatter(x, ids over V)"},
@@ -31,6 +31,7 @@ constexpr std::array<RoutineSyntax, 13> routine_table{{
     {RoutineKind::argmax, 1, true, "i[N] = argmax(p over E)"},
     {RoutineKind::sort, 1, true, "sort(x over D, descending = 1)"},
     {RoutineKind::argsort, 1, true, "argsort(x over D, descending = 1)"},
+    {RoutineKind::rotary, 2, true, "rotary(q, t over D, base = 10000, interleaved = 1)"},
     {RoutineKind::max_pool, 1, true, "max_pool(x over H, W, window = 3, stride = 2, padding = 1, dilation = 1)"},
     {RoutineKind::avg_pool, 1, true, "avg_pool(x over H, W, window = 3, stride = 2, padding = 1, dilation = 1)"},
 }};
@@ -43,6 +44,7 @@ const RoutineSyntax& syntax_of(RoutineKind kind) {
 std::vector<std::string> option_names(RoutineKind kind) {
   if (kind == RoutineKind::conv) return {"stride", "padding", "dilation", "groups"};
   if (is_pool(kind)) return {"window", "stride", "padding", "dilation"};
+  if (kind == RoutineKind::rotary) return {"base", "interleaved"};
   if (kind == RoutineKind::routed) return {"loads", "capacity"};
   if (kind == RoutineKind::sort || kind == RoutineKind::argsort) return {"descending"};
   return {};
@@ -167,7 +169,9 @@ bool Parser::parse_routine_option(Routine& out, const Token& keyword, std::vecto
     out.groups = std::move(groups.value);
     return true;
   }
-  if (key == "descending") return parse_descending(out);
+  if (key == "descending") return parse_flag(key, out.descending);
+  if (key == "interleaved") return parse_flag(key, out.interleaved);
+  if (key == "base") return parse_positive_integer(out.base, "the base");
   std::int64_t& value = key == "window"    ? out.window
                         : key == "stride"  ? out.stride
                         : key == "padding" ? out.padding
@@ -185,12 +189,12 @@ bool Parser::parse_routine_option(Routine& out, const Token& keyword, std::vecto
                       "use a smaller one");
 }
 
-bool Parser::parse_descending(Routine& out) {
+bool Parser::parse_flag(const std::string& option, bool& out) {
   const Token number = consume_token();
-  out.descending = number.text == "1";
-  return out.descending || number.text == "0" ||
-         report_error(number.span, fmt::format("expected 0 or 1 after descending =, found {}", quote_token(number)),
-                      "1 begins with the largest element");
+  out = number.text == "1";
+  return out || number.text == "0" ||
+         report_error(number.span, fmt::format("expected 0 or 1 after {} =, found {}", option, quote_token(number)),
+                      "1 means yes, 0 no");
 }
 
 // Rejects sharded operands and results, which routines do not support.
@@ -226,6 +230,7 @@ bool Parser::check_routine(Routine& routine, const TensorRef& result) {
     return check_gather_or_scatter(routine, result);
   if (routine.kind == RoutineKind::topk) return check_topk(routine, result);
   if (routine.kind == RoutineKind::argmax) return check_argmax(routine, result);
+  if (routine.kind == RoutineKind::rotary && !check_rotary_positions(routine)) return false;
   if (routine.kind == RoutineKind::argsort && !check_index_result(result)) return false;
   if (routine.kind == RoutineKind::routed) return check_routed(routine, result);
   return check_same_axes(routine, result);
@@ -319,13 +324,27 @@ bool Parser::check_same_axes(const Routine& routine, const TensorRef& result) {
   return true;
 }
 
+// Checks that all elements along the dimension have one position.
+bool Parser::check_rotary_positions(const Routine& routine) {
+  const ParsedOperand x = operand_at_node(0), positions = operand_at_node(1);
+  for (const Axis& a : positions.axes) {
+    if (is_literal_one(a) || (!(a == routine.over.front()) && contains(x.axes, a))) continue;
+    return report_error(positions.span,
+                        fmt::format("expected positions with dimensions of {}{} other than {}, found {}{}",
+                                    x.description, format_axes(x.axes), format_axis(routine.over.front()),
+                                    positions.description, format_axes(positions.axes)),
+                        "each element has one position: t: int32[S]");
+  }
+  return true;
+}
+
 int Parser::declare_routine_result(const Routine& routine, const TensorRef& result) {
   std::vector<int> values;
   for (const Node& node : nodes_)
     if (node.kind == Node::Kind::tensor) values.push_back(node.tensor);
   const bool indexed = routine.kind == RoutineKind::gather || routine.kind == RoutineKind::scatter ||
-                       routine.kind == RoutineKind::routed;
-  if (indexed) values.pop_back();  // the indices
+                       routine.kind == RoutineKind::routed || routine.kind == RoutineKind::rotary;
+  if (indexed) values.pop_back();  // the indices or positions
   if (gives_indices(routine.kind) && !result.dtype) {
     TensorRef made = result;
     made.dtype = DType::int32;

@@ -143,7 +143,8 @@ class Parser {
   bool check_topk(const Routine& routine, const TensorRef& result);
   bool check_argmax(const Routine& routine, const TensorRef& result);
   bool check_index_result(const TensorRef& result);
-  bool parse_descending(Routine& out);
+  bool check_rotary_positions(const Routine& routine);
+  bool parse_flag(const std::string& option, bool& out);
   bool check_experts(const Routine& routine, const TensorRef& result);
   bool check_routed(const Routine& routine, const TensorRef& result);
   bool parse_routed_option(Routine& out, const std::string& key);

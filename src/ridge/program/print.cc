@@ -113,6 +113,8 @@ std::string print_routine(const Program& program, const Routine& r, const Node& 
   for (const Axis& axis : r.over) out += (&axis == &r.over.front() ? " over " : ", ") + format_axis(axis);
   if (r.window > 0) out += fmt::format(", window = {}", r.window);
   if (r.descending) out += ", descending = 1";
+  if (r.base != Routine{}.base) out += fmt::format(", base = {}", r.base);
+  if (r.interleaved) out += ", interleaved = 1";
   if (r.kind == RoutineKind::quantize) {
     const bool in_128 = r.format == DType::e4m3_128;
     out += in_128 ? fmt::format(", {}, block = {}", dtype_name(DType::e4m3), dtype_info(r.format).block)

@@ -223,13 +223,19 @@ TEST(Parse, RejectsInvalidOrders) {
        R"(program:2:39: expected 0 or 1 after descending =, found '2'
   s[N, E] = sort(p over E, descending = 2)
                                         ^
-  hint: 1 begins with the largest element
+  hint: 1 means yes, 0 no
 )"},
       {"p: bf16[N, E]\ns[N, E] = sort(p over N, E)",
-       R"(program:2:25: expected one dimension that sort runs over, found several
+       R"(program:2:24: expected one dimension that sort runs over, found several
   s[N, E] = sort(p over N, E)
-                          ^
+                         ^
   hint: write sort(x over D, descending = 1)
+)"},
+      {"q: bf16[S, H, D]  t: int32[S, D]\nr[S, H, D] = rotary(q, t over D)",
+       R"(program:2:24: expected positions with dimensions of 'q'[S, H, D] other than D, found 't'[S, D]
+  r[S, H, D] = rotary(q, t over D)
+                         ^
+  hint: each element has one position: t: int32[S]
 )"},
   };
   expect_rejected(rejects);

@@ -102,6 +102,7 @@ std::string_view routine_name(RoutineKind kind) {
     case RoutineKind::argsort: return "argsort";
     case RoutineKind::max_pool: return "max_pool";
     case RoutineKind::avg_pool: return "avg_pool";
+    case RoutineKind::rotary: return "rotary";
   }
   return "";
 }
@@ -110,7 +111,7 @@ bool operator==(const Routine& a, const Routine& b) {
   return a.kind == b.kind && a.over == b.over && a.stride == b.stride && a.padding == b.padding &&
          a.dilation == b.dilation && a.groups == b.groups && a.channels_last == b.channels_last &&
          a.format == b.format && a.loads == b.loads && a.capacity == b.capacity && a.window == b.window &&
-         a.descending == b.descending;
+         a.descending == b.descending && a.base == b.base && a.interleaved == b.interleaved;
 }
 
 const Routine* routine_of(const Statement& statement) {
@@ -198,6 +199,18 @@ static Status check_index_dtype(const program::SourceText& source, const Program
                          "declare the result as int32");
 }
 
+// Checks that the elements along the dimension form pairs.
+static Status check_rotary_size(const program::SourceText& source, const Program& program, const Expression& e,
+                                const Bindings& sizes) {
+  const Axis& over = e.routine->over.front();
+  const auto size = over.size(sizes);
+  if (!size || *size % 2 == 0) return Done{};
+  return source.error_at(tensor_at(program, e.result).span,
+                         fmt::format("rotary rotates pairs of the elements along {}, whose number {} is odd",
+                                     program::format_axis(over), *size),
+                         "give it an even size");
+}
+
 static Status check_routing(const program::SourceText& source, const Program& program, const Expression& e,
                             const Bindings& sizes) {
   const bool chooses = e.routine->kind == RoutineKind::topk;
@@ -237,6 +250,7 @@ Status validate_routine_sizes(const Program& program, const Bindings& sizes) {
     if (routine->kind == RoutineKind::topk || routine->kind == RoutineKind::routed)
       RIDGE_TRY_STATUS(check_routing(source, program, e, sizes));
     if (gives_indices(routine->kind)) RIDGE_TRY_STATUS(check_index_dtype(source, program, e, sizes));
+    if (routine->kind == RoutineKind::rotary) RIDGE_TRY_STATUS(check_rotary_size(source, program, e, sizes));
     if (routine->kind == RoutineKind::conv) RIDGE_TRY_STATUS(check_groups(source, program, e, sizes));
     if (has_windows(routine->kind))
       for (const WindowDimension& w : windows_of(program, e)) RIDGE_TRY_STATUS(check_window(source, w, sizes));
@@ -277,6 +291,8 @@ Reason split_unsupported_reason(const Program& program, const Statement& stateme
   if (has_windows(routine->kind)) return conv_split_unsupported_reason(program, expression, dim);
   const bool runs_along = routine->kind == RoutineKind::cumsum || routine->kind == RoutineKind::scan;
   if (runs_along && has_dim(routine->over, dim)) return "each step needs the previous one";
+  if (routine->kind == RoutineKind::rotary && has_dim(routine->over, dim))
+    return "the two elements of a pair would be in different shards";
   if (ranks_elements(routine->kind) && routine->kind != RoutineKind::topk && has_dim(routine->over, dim))
     return "the order within a shard is not the order of all";
   if (routine->kind == RoutineKind::topk &&

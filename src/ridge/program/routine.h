@@ -6,6 +6,7 @@
 //   y[N, T] = cumsum(x over T)
 //   y[N, C, P, Q] = max_pool(x over H, W, window = 3, stride = 2)    x: bf16[N, C, H, W]; also avg_pool
 //   i[N, 2] = topk(p over E)                              the indices of the 2 largest along E; argmax: of the largest
+//   r[B, S, H, D] = rotary(q, t over D)                   rotates pairs of q: bf16[B, S, H, D] by positions t: int32[S]
 //   s[N, D] = sort(x over D)                              argsort: the indices in this order
 //   q[N, D] = quantize(x, e4m3, block = 128)              e4m3 elements with a scale per 128 elements along D
 //   u[N, 2, F] = routed(x, w, i over E)                   x: bf16[N, D], w: bf16[E, F, D]: x * w[i], summed over D
@@ -36,7 +37,8 @@ enum class RoutineKind {
   sort,
   argsort,
   max_pool,
-  avg_pool
+  avg_pool,
+  rotary
 };
 std::string_view routine_name(RoutineKind kind);
 inline bool gives_indices(RoutineKind kind) {
@@ -58,6 +60,9 @@ struct Routine {
   bool channels_last = false;  // x[N, H, W, C] and w[K, R, S, C] instead of x[N, C, H, W] and w[K, C, R, S]
   std::int64_t window = 0;     // pools: size of the window along each dimension
   bool descending = false;     // sort, argsort: from the largest
+  // rotary: pair i of D/2 is rotated by the position times base^(-2i/D). A pair is (i, i + D/2), or (2i, 2i + 1).
+  std::int64_t base = 10'000;
+  bool interleaved = false;
   // routed: rows per expert, or {} for an even distribution. Rows beyond `capacity` are dropped, unless it is 0.
   std::vector<std::int64_t> loads = {};
   std::int64_t capacity = 0;

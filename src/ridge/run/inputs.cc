@@ -81,6 +81,11 @@ class InputFiller {
       return Done{};
     }
     const DType dtype = array_at(i).dtype;
+    if (dtype == DType::int32 && holds_positions(i)) {
+      constexpr std::int64_t max_position = 1 << 17;
+      fill_indices(array_at(i), request_.seed, i, max_position);
+      return Done{};
+    }
     if (const std::int64_t max_length = max_length_for(i); dtype == DType::int32 && max_length > 0) {
       fill_indices(array_at(i), request_.seed, i, max_length);
       for (std::int64_t at = 0; at < array_at(i).elements; ++at)
@@ -96,6 +101,14 @@ class InputFiller {
   }
 
  private:
+  bool holds_positions(int input) const {
+    const auto& statements = request_.program.statements;
+    return std::any_of(statements.begin(), statements.end(), [&](const Statement& statement) {
+      const Routine* const routine = routine_of(statement);
+      return routine != nullptr && routine->kind == RoutineKind::rotary && statement_operands(statement)[1] == input;
+    });
+  }
+
   // Returns the longest dimension with an index in an expression that reads the input: integers there are lengths from
   // 1 to its size. Returns 0 if no expression reads the input.
   std::int64_t max_length_for(int input) const {

@@ -28,6 +28,7 @@ class ElementEvaluator {
       case RoutineKind::argmax:
       case RoutineKind::sort:
       case RoutineKind::argsort: return evaluate_ranking(named_position(index));
+      case RoutineKind::rotary: return evaluate_rotary(named_position(index));
       case RoutineKind::max_pool:
       case RoutineKind::avg_pool: return evaluate_pool(split_index(index, tensor_axes(e_.result)));
       case RoutineKind::routed: return evaluate_routed(named_position(index));
@@ -159,6 +160,25 @@ class ElementEvaluator {
     return out;
   }
 
+  Expected evaluate_rotary(NamedIndex position) const {
+    const Routine& r = *e_.routine;
+    const std::string over = axis_key(r.over.front());
+    const std::int64_t n = size(r.over.front()), pairs = n / 2, at = position.at(over);
+    const std::int64_t pair = r.interleaved ? at / 2 : at % pairs;
+    const bool is_second = r.interleaved ? at % 2 == 1 : at >= pairs;
+    const double angle =
+        read_at(in_[1], position) *
+        std::pow(static_cast<double>(r.base), -2.0 * static_cast<double>(pair) / static_cast<double>(n));
+    const double own = read_at(in_[0], position);
+    position[over] = r.interleaved ? at ^ 1 : (at + pairs) % n;
+    const double other = read_at(in_[0], position);
+    Expected out;
+    out.value = own * std::cos(angle) + (is_second ? other : -other) * std::sin(angle);
+    out.scale = std::fabs(own) + std::fabs(other);
+    out.bound = 0x1p-21 * out.scale;
+    return out;
+  }
+
   // An element's rank is the number of elements ordered before it.
   Expected evaluate_ranking(const NamedIndex& position) const {
     const bool sorts = e_.routine->kind == RoutineKind::sort || e_.routine->kind == RoutineKind::argsort,
@@ -178,9 +198,8 @@ class ElementEvaluator {
       order.push_back(i);
     }
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
-      return std::isnan(line[i]) != std::isnan(line[j]) ? std::isnan(line[j])
-             : ascending                                ? line[i] < line[j]
-                                                        : line[i] > line[j];
+      if (std::isnan(line[i]) != std::isnan(line[j])) return std::isnan(line[j]);
+      return ascending ? line[i] < line[j] : line[i] > line[j];
     });
     if (e_.routine->kind == RoutineKind::sort) return {line[order[target_rank]], 0, 0};
     return {static_cast<double>(target_rank < size(over) ? order[target_rank] : -1), 0, 0};
@@ -344,6 +363,7 @@ double estimate_routine_cost(const Reference& reference, const Expression& routi
     }
     case RoutineKind::gather: return lookup_cost;
     case RoutineKind::scatter: return lookup_cost * elements(in[1]);
+    case RoutineKind::rotary: return 3 * lookup_cost;
     case RoutineKind::max_pool:
     case RoutineKind::avg_pool:
       return lookup_cost *

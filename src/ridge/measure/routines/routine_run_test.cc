@@ -148,6 +148,9 @@ TEST(Loops, match_hand_computed_numbers) {
   EXPECT_EQ(run_first_step<float>("x: f32[N, C, H] w: f32[K, C, 3]\ny: f32[N, K, H] = conv(x, w, padding = 1)",
                                   {{"N", 1}, {"C", 1}, {"K", 1}, {"H", 4}}, {1, 2, 3, 4}, Floats{1, 10, 100}, 4),
             (Floats{210, 321, 432, 43}));
+  EXPECT_EQ(run_first_step<std::int32_t>("x: f32[T] t: int32[1]\ny: f32[T] = rotary(x, t over T)", {{"T", 4}},
+                                         {1, 2, 3, 4}, Ids{0}, 4),
+            (Floats{1, 2, 3, 4}));
   const Floats row{3, 1, 2, 1};
   EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[T] = sort(x over T)", {{"T", 4}}, row, {}, 4),
             (Floats{1, 1, 2, 3}));

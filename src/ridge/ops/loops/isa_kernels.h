@@ -105,6 +105,20 @@ struct PoolWindows {
   float* result = nullptr;
 };
 
+// Cosines and sines of a position times each frequency, accurate to 2^-22 if the products are below 2^40.
+struct RotaryAngles {
+  double position = 0;
+  std::span<const double> frequencies = {};
+  float *cosines = nullptr, *sines = nullptr;
+};
+// Rotates pairs of x: i and i + pairs, or 2i and 2i + 1 if they are interleaved.
+struct RotaryPairs {
+  const float *x = nullptr, *cosines = nullptr, *sines = nullptr;
+  std::int64_t pairs = 0;
+  bool interleaved = false;
+  float* y = nullptr;
+};
+
 // Conversions of contiguous blocks with scales (base/block_scale.h) from or to f32, bf16 or f16.
 struct BlockConversion {
   DType scaled_dtype = DType::mxfp8, dtype = DType::f32;
@@ -122,6 +136,8 @@ void transpose_lines(const LineTransposition& run);
 void scan_keys(KeyScan& scan);
 void pool_rows(const PoolRows& run);
 void pool_windows(const PoolWindows& run);
+void fill_rotary_angles(const RotaryAngles& run);
+void rotate_pairs(const RotaryPairs& run);
 void quantize_blocks(const BlockConversion& run);
 void dequantize_blocks(const BlockConversion& run);
 }  // namespace plain
@@ -134,6 +150,8 @@ void transpose_lines(const LineTransposition& run);
 void scan_keys(KeyScan& scan);
 void pool_rows(const PoolRows& run);
 void pool_windows(const PoolWindows& run);
+void fill_rotary_angles(const RotaryAngles& run);
+void rotate_pairs(const RotaryPairs& run);
 void quantize_blocks(const BlockConversion& run);
 void dequantize_blocks(const BlockConversion& run);
 }  // namespace avx2
@@ -146,6 +164,8 @@ void transpose_lines(const LineTransposition& run);
 void scan_keys(KeyScan& scan);
 void pool_rows(const PoolRows& run);
 void pool_windows(const PoolWindows& run);
+void fill_rotary_angles(const RotaryAngles& run);
+void rotate_pairs(const RotaryPairs& run);
 void quantize_blocks(const BlockConversion& run);
 void dequantize_blocks(const BlockConversion& run);
 }  // namespace avx512

@@ -18,6 +18,7 @@ constexpr double row_cost = 400, indexed_element_cost = 80, added_element_cost =
 constexpr double sum_along_cost = 45, sum_across_cost = 15;
 constexpr double key_cost = 30, sorted_key_cost = 1300;
 constexpr double pool_element_cost = 8, pool_row_cost = 4000;
+constexpr double rotated_element_cost = 12, rotated_line_cost = 3000, rotary_angle_cost = 40;
 constexpr double recurrence_step_cost = 12, transposed_operand_cost = 60;
 constexpr double multiply_add_cost = 2.6, padded_element_cost = 18,
                  channel_cost = 12000;  // costs of direct convolutions
@@ -108,6 +109,18 @@ CpuForecast cpu_forecast(const PoolLoops& l, int) {
   return make_loops_forecast(
       "pool", bytes_of(l.x, inputs) + cached_stores * bytes_of(l.y, outputs),
       (rows * real(line.in) * taps + along + outputs) * pool_element_cost + rows * pool_row_cost);
+}
+
+// Lines along axes without a stride of the positions share cosines and sines.
+CpuForecast cpu_forecast(const RotaryLoops& l, int) {
+  double lines = real(count_points(l.axes)), positions = 1;
+  for (const LoopAxis& axis : l.axes)
+    if (axis.indices != 0) positions *= real(axis.extent);
+  const double n = real(l.axis.extent);
+  return make_loops_forecast(
+      "rotary",
+      bytes_of(l.values, lines * n) + bytes_of(l.positions, positions) + cached_stores * bytes_of(l.result, lines * n),
+      lines * (n * rotated_element_cost + rotated_line_cost) + positions * n * rotary_angle_cost);
 }
 
 // Steps run on groups of 128 lines; fewer lines take as long.

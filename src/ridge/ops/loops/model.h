@@ -22,6 +22,7 @@ CpuForecast cpu_forecast(const GatherScatterLoops& l, int threads);
 CpuForecast cpu_forecast(const RunningSumLoops& l, int threads);
 CpuForecast cpu_forecast(const TopKLoops& l, int threads);
 CpuForecast cpu_forecast(const PoolLoops& l, int threads);
+CpuForecast cpu_forecast(const RotaryLoops& l, int threads);
 CpuForecast cpu_forecast(const RecurrenceLoops& l, int threads, const LoopFunctionFlops& flops_of);
 CpuForecast cpu_forecast(const QuantizeLoops& l, int threads);
 CpuForecast cpu_forecast(const DequantizeLoops& l, int threads);
@@ -39,5 +40,6 @@ inline Result<Forecast> cpu_only_forecast() {
 }
 inline Result<Forecast> forecast(const RoutedProductLoops&, const DeviceNumbers&) { return cpu_only_forecast(); }
 inline Result<Forecast> forecast(const PoolLoops&, const DeviceNumbers&) { return cpu_only_forecast(); }
+inline Result<Forecast> forecast(const RotaryLoops&, const DeviceNumbers&) { return cpu_only_forecast(); }
 
 }  // namespace ridge::ops

@@ -79,6 +79,18 @@ struct PoolLoops {
   bool operator==(const PoolLoops&) const = default;
 };
 
+// Rotates pairs of the elements along `axis` at each point of `axes`: (a, b) becomes (a cos r - b sin r, b cos r + a
+// sin r), where r is the position times base^(-2i/n) for pair i of n elements. A pair is i and i + n/2, or 2i and 2i
+// + 1. The axes' `indices` are the strides of the positions, whose dtype is f32, bf16, f16, int32 or int8.
+struct RotaryLoops {
+  DType values = DType::f32, positions = DType::int32, result = DType::f32;
+  std::vector<LoopAxis> axes;
+  LoopAxis axis;
+  double base = 10'000;
+  bool interleaved = false;
+  bool operator==(const RotaryLoops&) const = default;
+};
+
 // result = the sum over `summed` of values * weights of the expert that the index selects. `weight_strides` are the
 // weights' strides along `axes`. Only the first `capacity` indices of each expert count (0 counts all); the result of
 // the others is 0.
@@ -132,6 +144,7 @@ inline Reason unsupported_reason(const QuantizeLoops&) { return {}; }
 inline Reason unsupported_reason(const DequantizeLoops&) { return {}; }
 inline Reason unsupported_reason(const TopKLoops&) { return {}; }
 inline Reason unsupported_reason(const PoolLoops&) { return {}; }
+inline Reason unsupported_reason(const RotaryLoops&) { return {}; }
 inline Reason unsupported_reason(const RoutedProductLoops&) { return {}; }
 inline Reason unsupported_reason(const RecurrenceLoops&) { return {}; }
 inline Reason unsupported_reason(const ConvLoops&) { return {}; }

@@ -35,6 +35,7 @@ class LoopNest {
       case RoutineKind::conv: conv(); break;
       case RoutineKind::gather: gather(); break;
       case RoutineKind::quantize: quantize(); break;
+      case RoutineKind::rotary: rotary(); break;
       case RoutineKind::max_pool:
       case RoutineKind::avg_pool: pool(); break;
       default: each();
@@ -151,6 +152,14 @@ class LoopNest {
     if (dtype == DType::mxfp4) return {32, 4, 8};
     if (dtype == DType::nvfp4) return {16, 4, 8};
     return {128, 8, 32};
+  }
+
+  // Rotates each pair with four products and two sums, after its cosine and its sine.
+  void rotary() {
+    const std::int64_t pairs = size(e_.routine->over[0]) / 2;
+    counts_.flops = elements(in_[0]) / 2 * 6 + elements(in_[1]) * pairs * 2;
+    for (const int t : in_) counts_.bits_read += elements(t) * dtype_bits(tensor(t).dtype);
+    counts_.bits_written = elements(e_.result) * dtype_bits(tensor(e_.result).dtype);
   }
 
   void each() {

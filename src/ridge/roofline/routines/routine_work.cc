@@ -65,6 +65,15 @@ class RoutineCounter {
              {operands_[2], elements_(axes(operands_[2]), 1)}}};
   }
 
+  // Two products and a sum for each element; a cosine and a sine for each position and pair.
+  RoutineWork count_rotary() const {
+    const Polynomial flops =
+        elements_(axes(operands_[0]), 3) + elements_(axes(operands_[1]), 1) * elements_(routine_.routine->over, 1);
+    RoutineWork out{flops, flops, false, {}};
+    for (const int t : operands_) out.elements_read.push_back({t, elements_(axes(t), 1)});
+    return out;
+  }
+
   // Counts `operations` for each element of the first operand.
   RoutineWork count_each_element(std::int64_t operations) const {
     const Polynomial flops = elements_(axes(operands_[0]), operations);
@@ -133,6 +142,7 @@ RoutineWork count_routine_work(const Program& program, const Expression& routine
     case RoutineKind::scan: break;
     case RoutineKind::max_pool:
     case RoutineKind::avg_pool: return counter.count_pool(masks, masked);
+    case RoutineKind::rotary: return counter.count_rotary();
     case RoutineKind::quantize: return counter.count_each_element(3);  // Magnitude, maximum of the block, quotient
   }
   return counter.count_each_element(1);

@@ -4,6 +4,7 @@
 //   scatter  1 FLOP for each element that is added
 //   cumsum   1 FLOP per element
 //   topk     1 FLOP per element that is compared; so do argmax, sort and argsort
+//   rotary   3 FLOPs per element, and a cosine and a sine for each position and pair
 //   max_pool 1 FLOP for each element of a window inside the input; so does avg_pool
 //   routed   2 FLOPs for each index and element of its expert; reads the experts that some index names once
 #pragma once

@@ -23,12 +23,13 @@ class RandomRoutineMaker {
   explicit RandomRoutineMaker(unsigned seed) : random_(seed) {}
 
   RandomRoutine make() {
-    switch (random_.below(9)) {
+    switch (random_.below(10)) {
       case 0: return gather();
       case 1: return scatter();
       case 2: return cumsum();
       case 3: return quantize();
       case 4: return order();
+      case 7: return rotary();
       case 5:
       case 6: return pool();
       default: return conv();
@@ -75,7 +76,11 @@ class RandomRoutineMaker {
     const bool literal = random_.below(3) == 0, last = random_.below(2) == 0;
     std::string x = "N", y = "N", over;
     out.sizes = {{"N", 1 + random_.below(3)}, {"C", 1 + random_.below(20)}};
-    if (!last) x += ", C", y += ", C";
+    const std::string channels = ", C";
+    if (!last) {
+      x += channels;
+      y += channels;
+    }
     for (int i = 0; i < along; ++i) {
       int in = 1 + random_.below(9);
       while (in + 2 * padding < dilation * (window - 1) + 1) ++in;
@@ -87,7 +92,10 @@ class RandomRoutineMaker {
       if (!literal) out.sizes[fmt::format("H{}", i)] = in;
       if (!literal) out.sizes[fmt::format("P{}", i)] = positions;
     }
-    if (last) x += ", C", y += ", C";
+    if (last) {
+      x += channels;
+      y += channels;
+    }
     out.text =
         fmt::format("x: {}[{}]\ny: {}[{}] = {}_pool(x over {}, window = {}, stride = {}, padding = {}, dilation = {})",
                     dtype(), x, dtype(), y, random_.below(2) ? "max" : "avg", over, window, stride, padding, dilation);
@@ -118,6 +126,18 @@ class RandomRoutineMaker {
     const std::string d = dtype();
     return with_sizes(
         fmt::format("x: {}[B, T, D]\ny: {}[D, B, T] = cumsum(x over {})", d, d, random_.below(2) ? "T" : "B"), "BTD");
+  }
+
+  RandomRoutine rotary() {
+    constexpr const char* positions[] = {"int32[B]", "f32[T, B]", "int32[1]"};
+    const std::string t = positions[random_.below(3)];
+    RandomRoutine out =
+        with_sizes(fmt::format("q: {}[B, T, D]\nt: {}\ny: {}[{}] = rotary(q, t over D, base = {}, interleaved = {})",
+                               dtype(), t, dtype(), random_.below(2) ? "B, T, D" : "T, D, B",
+                               random_.below(2) ? 10000 : 500, random_.below(2)),
+                   "BTD");
+    out.sizes["D"] *= 2;
+    return out;
   }
 
   RandomRoutine order() {
