@@ -75,14 +75,14 @@ class RandomRoutineMaker {
               dilation = 1 + random_.below(2), along = 1 + random_.below(3);
     const bool literal = random_.below(3) == 0, last = random_.below(2) == 0;
     std::string x = "N", y = "N", over;
-    out.sizes = {{"N", 1 + random_.below(3)}, {"C", 1 + random_.below(20)}};
+    out.sizes = {{"N", 1 + random_.below(2)}, {"C", 1 + random_.below(6)}};
     const std::string channels = ", C";
     if (!last) {
       x += channels;
       y += channels;
     }
     for (int i = 0; i < along; ++i) {
-      int in = 1 + random_.below(9);
+      int in = 1 + random_.below(5);
       while (in + 2 * padding < dilation * (window - 1) + 1) ++in;
       if (literal) in = 2 + dilation * (window - 1);  // equal along all dimensions: over names all or none of them
       const int positions = (in + 2 * padding - dilation * (window - 1) - 1) / stride + 1;
