@@ -41,7 +41,8 @@ RotaryCase make_case(RandomLayouts& random) {
 double rotate_element(const RotaryLoops& l, const void* x, double position, const LoopAxis& at, std::int64_t i) {
   const std::int64_t n = l.axis.extent, pair = l.interleaved ? i / 2 : i % (n / 2);
   const bool is_second = l.interleaved ? i % 2 == 1 : i >= n / 2;
-  const std::int64_t partner = l.interleaved ? (is_second ? i - 1 : i + 1) : (i + n / 2) % n;
+  std::int64_t partner = (i + n / 2) % n;
+  if (l.interleaved) partner = is_second ? i - 1 : i + 1;
   const double angle = position * std::pow(l.base, -2.0 * static_cast<double>(pair) / static_cast<double>(n));
   const double own = RandomLayouts::load(l.values, x, at.values + i * l.axis.values),
                other = RandomLayouts::load(l.values, x, at.values + partner * l.axis.values);
@@ -66,7 +67,9 @@ TEST_P(Rotary, rotates_pairs_by_their_angles) {
     }
     x.make_read_only();
     t.make_read_only();
-    const double roundoff = l.result == DType::f32 ? 0x1p-24 : l.result == DType::f16 ? 0x1p-11 : 0x1p-8;
+    double roundoff = 0x1p-24;
+    if (l.result == DType::f16) roundoff = 0x1p-11;
+    if (l.result == DType::bf16) roundoff = 0x1p-8;
     for (const int threads : {1, 3}) {
       y.fill(0x7b);
       void* const data[] = {x.data(), t.data(), y.data()};
