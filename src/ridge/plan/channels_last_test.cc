@@ -18,7 +18,8 @@ std::vector<std::string> list_steps(const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
     const bool is_product = std::holds_alternative<ops::MatmulProblem>(step.kernel) ||
                             std::holds_alternative<ops::FusedMatmul>(step.kernel);
-    out.push_back(!step.copy_description.empty() ? step.copy_description : is_product ? "product" : "loops");
+    out.push_back(is_product ? "product" : "loops");
+    if (!step.copy_description.empty()) out.back() = step.copy_description;
   }
   return out;
 }

@@ -27,9 +27,9 @@ class RandomConvolution {
     const int stride = 1 + below(3), padding = below(4), dilation = 1 + below(3);
     Bindings sizes{{"N", 1 + below(4)}, {"C", groups == 2 ? 128 : pick_channels()}, {"K", groups * pick_channels()}};
     std::string image, window, result, ones;
+    constexpr int extents[] = {300, 20, 6};  // with one, two or three window dimensions
     for (int i = 0; i < axes; ++i) {
-      const int kernel = 1 + below(axes == 3 ? 3 : 5);
-      const int extent = axes == 1 ? 300 : axes == 2 ? 20 : 6;
+      const int kernel = 1 + below(axes == 3 ? 3 : 5), extent = extents[axes - 1];
       const int in = std::max(1, dilation * (kernel - 1) + 1 - 2 * padding) + below(extent);
       image += fmt::format(", H{}", i);
       result += fmt::format(", P{}", i);

@@ -12,17 +12,18 @@ namespace {
 
 constexpr int threads = 256, tile_elements = max_tile_pixels * min_tile_channels;
 
-struct TileCounts {
+struct ImageTiles {
   std::int64_t pixels, channels, all;  // number of tiles along each axis, and of all images and lines
 };
 
 __device__ int clamp_to_tile(std::int64_t x) {
-  return static_cast<int>(x < 0 ? 0 : x < tile_elements ? x : tile_elements);
+  if (x < 0) return 0;
+  return x < tile_elements ? static_cast<int>(x) : tile_elements;
 }
 
 template <class Word, int tile_pixels, bool reads_along_pixels, bool writes_along_pixels>
 __global__ void __launch_bounds__(threads, 4)
-    copy_images_kernel(const __grid_constant__ ImageCopy p, TileCounts tiles, const Word* from, Word* to) {
+    copy_images_kernel(const __grid_constant__ ImageCopy p, ImageTiles tiles, const Word* from, Word* to) {
   constexpr int tile_channels = tile_elements / tile_pixels, each = tile_elements / threads;
   constexpr int pitch = tile_pixels + 4 / static_cast<int>(sizeof(Word));  // an odd number of 4-byte banks
   __shared__ Word tile[tile_channels * pitch];
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(threads, 4)
 
 template <class Word, int tile_pixels>
 cudaError_t launch_copy(const ImageCopy& p, const void* from, void* to, cudaStream_t stream) {
-  TileCounts tiles{ceil_div(p.to_pixels, std::int64_t{tile_pixels}),
+  ImageTiles tiles{ceil_div(p.to_pixels, std::int64_t{tile_pixels}),
                    ceil_div(p.to_channels, std::int64_t{tile_elements / tile_pixels}), 0};
   tiles.all = p.images * p.lines * tiles.pixels * tiles.channels;
   if (tiles.all == 0) return cudaSuccess;
