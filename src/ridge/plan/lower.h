@@ -25,7 +25,7 @@ struct Lowering {
   std::vector<View> tensors;  // one view for each of Program::tensors
   Plan plan;
   std::vector<std::size_t> channel_axes = {};  // axis of each tensor that is last in its memory, or 0 for the usual one
-  std::map<int, View> row_major_views = {};    // of inputs and outputs whose view is a copy with channels last
+  std::map<int, View> row_major_views = {};    // views of inputs and outputs that have a copy with channels last
   std::map<int, Axis> index_buffers = {};      // buffers that hold 0, 1, 2, … along an axis, or sequence numbers
 
   int add_buffer(DType dtype, std::int64_t elements);

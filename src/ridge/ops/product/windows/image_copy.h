@@ -15,12 +15,13 @@ struct CUstream_st;
 namespace ridge::ops {
 
 // Element (image, line, pixel, channel) of the result is that of the source, or 0 where the source has none. Strides
-// are those of image, line, pixel and channel, in elements.
+// are those of image, line, pixel and channel, in elements. `images` to `channels` are the source's sizes; its pixels
+// are the result's from `first_pixel` on. The dtype has 16 or 32 bits.
 struct ImageCopy {
-  DType dtype = DType::bf16;                                     // of 16 or 32 bits
-  std::int64_t images = 1, lines = 1, pixels = 1, channels = 1;  // of the source
+  DType dtype = DType::bf16;
+  std::int64_t images = 1, lines = 1, pixels = 1, channels = 1;
   std::array<std::int64_t, 4> from{}, to{};
-  std::int64_t first_pixel = 0, to_pixels = 1, to_channels = 1;  // the source's pixels are first_pixel … of the result
+  std::int64_t first_pixel = 0, to_pixels = 1, to_channels = 1;
   std::int64_t bytes_moved() const {
     return images * lines * (pixels * channels + to_pixels * to_channels) * dtype_bits(dtype) / 8;
   }
