@@ -164,6 +164,9 @@ std::int64_t check_topk(RandomLayouts& random, bool is_long) {
     values = lines * n;
     results = lines * count;
   }
+  l.ascending = random.flip();
+  l.stores_values = random.flip();
+  if (l.stores_values) l.result = random.float_dtype();
   CaseTensors tensors(random);
   add_special_values(random, l.values, tensors.add_floats(l.values, values), values);
   tensors.add(l.result, results);

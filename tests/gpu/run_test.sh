@@ -236,7 +236,9 @@ for dtype in f32 bf16 f16; do
     check "x: ${dtype}[N, V, D]"$'\n'"y: ${dtype}[N, V, D] = cumsum(x over V)" -d N=3 -d "D=$d" -d "V=$v"
     check "x: ${dtype}[D, V]"$'\n'"y: f32[D, V] = cumsum(x over V)" -d "D=$d" -d "V=$v"
     check "x: ${dtype}[D, V]"$'\n'"i[D, V2] = topk(x over V)" -d "D=$d" -d "V=$v" -d "V2=$(((v + 3) / 4))"
-    check "x: ${dtype}[D, V]"$'\n'"i[D, 1] = topk(x over V)" -d "D=$d" -d "V=$v"
+    check "x: ${dtype}[D, V]"$'\n'"i[D] = argmax(x over V)" -d "D=$d" -d "V=$v"
+    check "x: ${dtype}[D, V]"$'\n'"s: ${dtype}[D, V] = sort(x over V)" -d "D=$d" -d "V=$v"
+    check "x: ${dtype}[D, V]"$'\n'"i[D, V] = argsort(x over V, descending = 1)" -d "D=$d" -d "V=$v"
     check "a: ${dtype}[N, D]  x: ${dtype}[N, T, D]"$'\n'"h: ${dtype}[N, T, D] = scan(tanh(a * h) + x over T)" -d N=5 -d "D=$d" -d T=90
     check "a: ${dtype}[N, D]  x: ${dtype}[N, D, T]"$'\n'"h: f32[N, D, T] = scan(sigmoid(a) * h + x over T)" -d N=5 -d "D=$d" -d T=77
   done

@@ -38,7 +38,6 @@ Reason unsupported_reason(const GatherScatterLoops& l) {
 }
 Reason unsupported_reason(const RunningSumLoops& l) { return too_many_axes_reason(l.axes); }
 Reason unsupported_reason(const TopKLoops& l) {
-  if (l.ascending || l.stores_values) return "devices order from the largest and give indices; --on cpu runs it";
   if (const Reason why = too_many_axes_reason(l.axes)) return why;
   if (l.axis.extent <= max_sorted_elements) return {};
   return "its lines have " + std::to_string(l.axis.extent) + " elements; a device takes at most " +

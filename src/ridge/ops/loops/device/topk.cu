@@ -20,7 +20,7 @@ template <int items> __global__ void __launch_bounds__(warp_threads) select_in_w
 #pragma unroll
   for (int j = 0; j < items; ++j) {
     const int i = lane + 32 * j;
-    keys[j] = i < extent ? ordered_key(run.values(at.values + i * run.stride)) : 0;
+    keys[j] = i < extent ? run.key(at.values + i * run.stride) : 0;
   }
   int mine = 0;
   for (int rank = 0; rank < run.count; ++rank) {
@@ -38,7 +38,7 @@ template <int items> __global__ void __launch_bounds__(warp_threads) select_in_w
       if (first == lane + 32 * j) keys[j] = 0;
     if (lane == rank) mine = first;
   }
-  if (lane < run.count) run.store(at.result + lane * run.result_stride, mine);
+  if (lane < run.count) run.store(at.result + lane * run.result_stride, at.values, mine);
 }
 
 // The lines that select_in_block_kernel reads: floats, or the keys that an earlier launch selected. Each line is
@@ -56,7 +56,7 @@ struct LinePart {
   std::int64_t line, offset, begin, end;
   __device__ std::uint64_t key(std::int64_t i) const {
     if (source.keys != nullptr) return source.keys[line * source.extent + i];
-    return ranked_key(run.values(offset + i * run.stride), i);
+    return ranked_key(run.key(offset + i * run.stride), i);
   }
   // Calls use(key) for the keys of this thread.
   template <class Use> __device__ void visit_keys(const Use& use) const {
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(select_threads)
     if (selected != nullptr)
       selected[std::int64_t{blockIdx.x} * run.count + rank] = rank < count ? keys[rank] : 0;
     else
-      run.store(at.result + rank * run.result_stride, index_of(keys[rank]));
+      run.store(at.result + rank * run.result_stride, at.values, index_of(keys[rank]));
   }
 }
 
@@ -231,7 +231,8 @@ Status run_loops(const TopKLoops& l, std::span<void* const> data, const device::
   const TopKRun run{.lines = make_device_axes(plan.axes),
                     .values = {data[0], l.values},
                     .result = data[1],
-                    .has_byte_indices = l.result == DType::int8,
+                    .result_dtype = l.result,
+                    .ascending = l.ascending,
                     .extent = l.axis.extent,
                     .stride = l.axis.values,
                     .result_stride = l.result_stride,

@@ -14,14 +14,25 @@ struct TopKRun {
   DeviceLoopAxes lines;
   DeviceFloats values;
   void* result;
-  bool has_byte_indices;
+  DType result_dtype;  // An integer if indices are stored
+  bool ascending;
   std::int64_t extent, stride, result_stride;
   int count;
-  __device__ void store(std::int64_t at, std::int64_t index) const {
-    if (has_byte_indices)
-      static_cast<std::int8_t*>(result)[at] = static_cast<std::int8_t>(index);
+  __device__ std::uint32_t key(std::int64_t at) const;
+  // Stores an element, or its index, of the line whose values begin at `line`.
+  __device__ void store(std::int64_t at, std::int64_t line, std::int64_t index) const {
+    switch (result_dtype) {
+      case DType::int8: static_cast<std::int8_t*>(result)[at] = static_cast<std::int8_t>(index); return;
+      case DType::int32: static_cast<std::int32_t*>(result)[at] = static_cast<std::int32_t>(index); return;
+      default: break;
+    }
+    const float x = values(line + index * stride);
+    if (result_dtype == DType::f32)
+      static_cast<float*>(result)[at] = x;
+    else if (result_dtype == DType::bf16)
+      static_cast<Bf16*>(result)[at] = narrow<Bf16>(x);
     else
-      static_cast<std::int32_t*>(result)[at] = static_cast<std::int32_t>(index);
+      static_cast<F16*>(result)[at] = narrow<F16>(x);
   }
 };
 
@@ -32,9 +43,14 @@ __device__ inline std::uint32_t ordered_key(float x) {
   const std::uint32_t key = (bits & sign) != 0 ? ~bits : bits | sign;
   return x != x ? nan_key : key;
 }
+// Returns the key of the element at an offset; the element that comes first has the largest key.
+__device__ inline std::uint32_t TopKRun::key(std::int64_t at) const {
+  const float x = values(at);
+  return ordered_key(ascending ? -x : x);
+}
 // Returns a key by which equal elements are in the order of their indices, the first one largest.
-__device__ inline std::uint64_t ranked_key(float x, std::int64_t index) {
-  return static_cast<std::uint64_t>(ordered_key(x)) << 32 | ~static_cast<std::uint32_t>(index);
+__device__ inline std::uint64_t ranked_key(std::uint32_t key, std::int64_t index) {
+  return static_cast<std::uint64_t>(key) << 32 | ~static_cast<std::uint32_t>(index);
 }
 __device__ inline std::uint32_t index_of(std::uint64_t key) { return ~static_cast<std::uint32_t>(key); }
 

@@ -21,14 +21,14 @@ template <int threads, int items> __global__ void __launch_bounds__(threads) sor
 #pragma unroll
   for (int j = 0; j < items; ++j) {
     const int i = static_cast<int>(threadIdx.x) * items + j;
-    keys[j] = i < run.extent ? ordered_key(run.values(at.values + i * run.stride)) : 0;
+    keys[j] = i < run.extent ? run.key(at.values + i * run.stride) : 0;
     indices[j] = static_cast<std::uint16_t>(i);
   }
   Sort(storage).SortDescendingBlockedToStriped(keys, indices);
 #pragma unroll
   for (int j = 0; j < items; ++j) {
     const int rank = static_cast<int>(threadIdx.x) + j * threads;
-    if (rank < run.count) run.store(at.result + rank * run.result_stride, indices[j]);
+    if (rank < run.count) run.store(at.result + rank * run.result_stride, at.values, indices[j]);
   }
 }
 
@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(threads)
   const std::int64_t at = std::int64_t{blockIdx.x} * threads + threadIdx.x;
   if (at >= part.lines * run.extent) return;
   const std::int64_t line = divide(at, run.extent), i = at - line * run.extent;
-  const float x = run.values(offsets_at(run.lines, part.first_line + line).values + i * run.stride);
-  keys[at] = static_cast<std::uint64_t>(line) << 32 | ~ordered_key(x);
+  const std::uint32_t key = run.key(offsets_at(run.lines, part.first_line + line).values + i * run.stride);
+  keys[at] = static_cast<std::uint64_t>(line) << 32 | ~key;
   indices[at] = static_cast<std::uint32_t>(i);
 }
 __global__ void __launch_bounds__(threads)
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(threads)
   const std::int64_t at = std::int64_t{blockIdx.x} * threads + threadIdx.x;
   if (at >= part.lines * run.count) return;
   const std::int64_t line = divide(at, run.count), rank = at - line * run.count;
-  run.store(offsets_at(run.lines, part.first_line + line).result + rank * run.result_stride,
-            indices[line * run.extent + rank]);
+  const DeviceOffsets of_line = offsets_at(run.lines, part.first_line + line);
+  run.store(of_line.result + rank * run.result_stride, of_line.values, indices[line * run.extent + rank]);
 }
 
 struct LineSortBuffers {
