@@ -24,8 +24,13 @@ std::array<const cuda::EpilogueOperand*, 4> epilogue_operands(const cuda::Matmul
 
 PlanTimer::PlanTimer(const cuda::MatmulCall& call, const PlanTimerOptions& options) : call_(call), options_(options) {
   const ops::MatmulProblem& p = call.problem;
-  add_operand(call.a, p.a, p.size.m, p.size.k);
-  add_operand(call.b, p.b, p.size.k, p.size.n);
+  if (const auto& windows = p.pixel_windows) {
+    operands_.push_back({call.a, p.a.dtype, windows->count_memory_elements(p.batch)});
+    operands_.push_back({call.b, p.b.dtype, p.batch * p.size.n * p.b.col_stride});
+  } else {
+    add_operand(call.a, p.a, p.size.m, p.size.k);
+    add_operand(call.b, p.b, p.size.k, p.size.n);
+  }
   add_operand(call.d, p.d, p.size.m, p.size.n);
   for (const cuda::EpilogueOperand* x : epilogue_operands(call.epilogue))
     if (x->data) add_operand(x->data, {x->dtype, x->row_stride, x->col_stride, x->batch_stride}, p.size.m, p.size.n);

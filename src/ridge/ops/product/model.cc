@@ -133,8 +133,8 @@ MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, co
   order.cache_bytes = device.l2_bytes;
   MatmulTraffic all = count_tile_traffic(call.problem, order, call.epilogue);
   if (const auto& windows = call.problem.pixel_windows)  // the windows share the elements of the input
-    all.a.memory_bytes = std::min(all.a.memory_bytes, call.problem.batch * windows->count_pixels() * windows->channels *
-                                                          dtype_bits(call.problem.a.dtype) / 8);
+    all.a.memory_bytes = std::min(all.a.memory_bytes, call.problem.batch * windows->count_read_pixels() *
+                                                          windows->channels * dtype_bits(call.problem.a.dtype) / 8);
   return {copied + all.global_bytes(), copied + all.a.memory_bytes + all.b.memory_bytes + all.d.memory_bytes +
                                            all.partial_bytes + static_cast<std::int64_t>(epilogue_bytes(call))};
 }

@@ -89,7 +89,7 @@ static void set_windows(TileProblem& t, const MatmulProblem& p) {
   t.windows = w;
   t.size.k = w.count_taps() * ceil_div(w.channels, box) * box;
   t.a = {t.a.data, p.a.dtype, Major::k, p.size.m, t.size.k, w.axis_strides[2], p.batch > 1 ? w.channels : 0};
-  t.a.stored_elements = w.count_pixels() * w.channels;
+  t.a.stored_elements = w.count_read_pixels() * w.channels;
   t.b.k = t.size.k;
   t.b.line_stride = p.b.col_stride;
   t.b.stored_elements = p.size.n * p.size.k;

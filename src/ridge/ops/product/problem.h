@@ -1,6 +1,7 @@
 // A matrix product as a plain struct, independent of the target. plan/ lowers statements to it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -46,7 +47,18 @@ struct PixelWindows {
   std::int64_t tap_stride = 1;                 // Distance in B between two elements (i0, i1, i2) of the kernel
   bool has_three_axes() const { return axes[0] != WindowAxis{}; }
   std::int64_t count_taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
-  std::int64_t count_pixels() const { return images * axes[0].in * axes[1].in * axes[2].in; }
+  // Returns the pixels of the input that some output reads.
+  std::int64_t count_read_pixels() const {
+    std::int64_t out = images;
+    for (const WindowAxis& axis : axes) out *= std::min(axis.in, axis.out * axis.kernel);
+    return out;
+  }
+  // Returns the elements from the input's first to its last one, of `groups` groups.
+  std::int64_t count_memory_elements(std::int64_t groups) const {
+    std::int64_t last = (images - 1) * image_stride;
+    for (std::size_t i = 0; i < axes.size(); ++i) last += (axes[i].in - 1) * axis_strides[i];
+    return last + groups * channels;
+  }
   bool operator==(const PixelWindows&) const = default;
 };
 

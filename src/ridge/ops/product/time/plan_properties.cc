@@ -29,7 +29,7 @@ double min_product_bytes(const MatmulProblem& p) {
     return matrices * as_double(r) * as_double(c) * dtype_bits(x.dtype) / 8;
   };
   if (const auto& w = p.pixel_windows)
-    return as_double(p.batch) * as_double(w->count_pixels() * w->channels + p.size.n * p.size.k) *
+    return as_double(p.batch) * as_double(w->count_read_pixels() * w->channels + p.size.n * p.size.k) *
                dtype_bits(p.a.dtype) / 8 +
            of(p.d, p.size.m, p.size.n);
   // The elements of windows are read from the input of the convolution, and its groups share their weights.
