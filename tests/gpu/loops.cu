@@ -40,8 +40,9 @@ class CaseTensors {
     return out;
   }
 
-  // Runs the problem on a CPU and on a device and returns the elements that differ; NaNs are equal.
-  template <class Loops> std::int64_t count_differences(const Loops& l) {
+  // Runs the problem on a CPU and on a device and returns the elements that differ, by more than `tolerance` times the
+  // larger of 1 and their magnitude; NaNs are equal.
+  template <class Loops> std::int64_t count_differences(const Loops& l, double tolerance = 0) {
     std::vector<std::unique_ptr<GuardedMemory>> memory;
     std::vector<void*> host, device;
     for (const HostTensor& each : tensors_) {
@@ -58,7 +59,7 @@ class CaseTensors {
     const GuardedBuffer scratch(4 * found.size() + 4);  // f32 sums of a scatter
     host.push_back(scratch.data());
     ops::run_loops(l, host, threads);
-    return compare_results(found.data());
+    return compare_results(found.data(), tolerance);
   }
 
  private:
@@ -80,7 +81,7 @@ class CaseTensors {
     }
     check_cuda(cudaDeviceSynchronize(), "running a case");
   }
-  std::int64_t compare_results(const char* found) const {
+  std::int64_t compare_results(const char* found, double tolerance) const {
     const HostTensor& expected = tensors_.back();
     const char* const want = expected.data->data();
     if (!StoredFloats::contains(expected.dtype)) {
@@ -94,7 +95,8 @@ class CaseTensors {
       if (std::memcmp(found + i * bytes, want + i * bytes, bytes) == 0) continue;
       const double a = RandomLayouts::load(expected.dtype, found, static_cast<std::int64_t>(i)),
                    b = RandomLayouts::load(expected.dtype, want, static_cast<std::int64_t>(i));
-      out += a != b && !(std::isnan(a) && std::isnan(b));
+      const bool is_near = std::fabs(a - b) <= tolerance * std::fmax(1, std::fabs(b));
+      out += a != b && !is_near && !(std::isnan(a) && std::isnan(b));
     }
     return out;
   }
@@ -171,6 +173,46 @@ std::int64_t check_topk(RandomLayouts& random, bool is_long) {
   add_special_values(random, l.values, tensors.add_floats(l.values, values), values);
   tensors.add(l.result, results);
   return tensors.count_differences(l);
+}
+
+// Sums of small integers are exact in any order.
+std::int64_t check_pool(RandomLayouts& random, bool has_channels) {
+  auto [l, inputs, outputs] = ops::loops_testing::make_pool_case(random);
+  if (has_channels) {  // Aligned channels last, beside padded rows of the result
+    const std::int64_t channels = 8 * (1 + random.below(9)), padding = 8 * random.below(2);
+    for (ops::PoolAxis& axis : l.axes) {
+      axis.x_stride *= channels;
+      axis.y_stride *= channels + padding;
+    }
+    l.axes.insert(l.axes.begin() + random.below(2), {.in = channels, .out = channels});
+    inputs *= channels;
+    outputs *= channels + padding;
+  }
+  CaseTensors tensors(random);
+  const GuardedBuffer& x = tensors.add(l.x, inputs);
+  random.fill_floats(l.x, x, true);
+  if (l.is_maximum) add_special_values(random, l.x, x, inputs);
+  tensors.add(l.y, outputs);
+  return tensors.count_differences(l);
+}
+// Results are at most 1.5; a device may round them to a neighbour of the CPU's.
+std::int64_t check_rotary(RandomLayouts& random, bool is_large) {
+  auto [l, values, positions, results] = ops::loops_testing::make_rotary_case(random);
+  if (is_large) {  // Packs, and several lines for a thread
+    const std::int64_t tokens = 1 + random.below(700), heads = 1 + random.below(70), n = 16 * (1 + random.below(16));
+    l.axes = {{tokens, heads * n, 1, heads * n}, {heads, n, 0, n}};
+    l.axis = {n, 1, 0, 1};
+    values = results = tokens * heads * n;
+    positions = tokens;
+  }
+  CaseTensors tensors(random);
+  random.fill_floats(l.values, tensors.add(l.values, values), false);
+  ops::loops_testing::fill_positions(random, l.positions, tensors.add(l.positions, positions), positions);
+  tensors.add(l.result, results);
+  double tolerance = 0x1p-20;
+  if (l.result == DType::f16) tolerance = 0x1p-10;
+  if (l.result == DType::bf16) tolerance = 0x1p-7;
+  return tensors.count_differences(l, tolerance);
 }
 
 constexpr DType scaled_dtypes[] = {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128};
@@ -255,11 +297,15 @@ const LoopCheck checks[] = {
     {"scatter", [](RandomLayouts& random) { return check_indexed(random, true); }},
     {"running sums", check_sums},
     {"top-k", [](RandomLayouts& random) { return check_topk(random, false); }},
+    {"pool", [](RandomLayouts& random) { return check_pool(random, false); }},
+    {"rotary", [](RandomLayouts& random) { return check_rotary(random, false); }},
     {"quantize", check_quantize},
     {"dequantize", check_dequantize},
     {"convolution", check_convolution},
     {"recurrence", check_recurrence},
     {"large gather", [](RandomLayouts& random) { return check_large_indexed(random, false); }},
+    {"pool of channels", [](RandomLayouts& random) { return check_pool(random, true); }},
+    {"large rotary", [](RandomLayouts& random) { return check_rotary(random, true); }},
     {"large scatter", [](RandomLayouts& random) { return check_large_indexed(random, true); }},
     {"long running sums", check_long_sums},
     {"long top-k", [](RandomLayouts& random) { return check_topk(random, true); }},

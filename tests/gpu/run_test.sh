@@ -249,6 +249,25 @@ for dtype in f32 bf16 f16; do
   check "x: ${dtype}[N, C, H, W]  w: ${dtype}[C, 1, 7, 7]"$'\n'"y: ${dtype}[N, C, P, Q] = conv(x, w, padding = 3, stride = 2, groups = C)" -d N=3 -d C=17 -d H=30 -d W=41 -d P=15 -d Q=21
   check "x: ${dtype}[N, C, T]  w: ${dtype}[C, 1, 4]"$'\n'"y: ${dtype}[N, C, U] = conv(x, w, padding = 3, groups = C)" -d N=3 -d C=17 -d T=300 -d U=303
 done
+for dtype in f32 bf16 f16; do
+  for pool in max_pool avg_pool; do
+    check "x: ${dtype}[N, C, H, W]"$'\n'"y: ${dtype}[N, C, P, Q] = $pool(x over H, W, window = 3, stride = 2, padding = 1)" -d N=3 -d C=17 -d H=30 -d W=41 -d P=15 -d Q=21
+    check "x: ${dtype}[N, H, W, C]"$'\n'"y: ${dtype}[N, P, Q, C] = $pool(x over H, W, window = 2, stride = 2)" -d N=3 -d C=64 -d H=30 -d W=42 -d P=15 -d Q=21
+    check "x: ${dtype}[N, C, T]"$'\n'"y: f32[N, C, U] = $pool(x over T, window = 5, dilation = 2)" -d N=3 -d C=17 -d T=300 -d U=292
+  done
+  for heads in 1 32; do
+    for interleaved in 0 1; do
+      check "q: ${dtype}[B, S, H, D]  t: int32[S]"$'\n'"r: ${dtype}[B, S, H, D] = rotary(q, t over D, interleaved = $interleaved)" -d B=2 -d S=333 -d H=$heads -d D=128
+      check "q: ${dtype}[B, H, S, D]  t: f32[B, S]"$'\n'"r: f32[B, H, S, D] = rotary(q, t over D, base = 500000, interleaved = $interleaved)" -d B=3 -d S=77 -d H=$heads -d D=22
+    done
+  done
+done
+# Pools next to convolutions have channels last, also with channels that are padded.
+for channels in 64 17; do
+  for pool in max_pool avg_pool; do
+    check "x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]  v: bf16[K, K, 3, 3]"$'\na[N, K, H, W] = conv(x, w, padding = 1)\nb[N, K, P, Q] = '"$pool"$'(a over H, W, window = 3, stride = 2, padding = 1)\ny: bf16[N, K, P, Q] = conv(b, v, padding = 1)' -d N=2 -d C=16 -d K=$channels -d H=30 -d W=41 -d P=15 -d Q=21
+  done
+done
 for format in mxfp8 mxfp4 nvfp4 e4m3_128; do
   check "x: bf16[B, D]  w: ${format}[F, D]"$'\ny: bf16[B, F] = x * w' -d B=65 -d D=640 -d F=264
 done

@@ -1,7 +1,7 @@
 // Convolutions on a device: products of the windows of their input [N*P*Q, R*S*C] and their weights [R*S*C, K]. The
 // copy engine loads windows only from memory with contiguous channels. Tensors that convolutions read or write, and
-// those of the pointwise statements between them, therefore have channels last in memory, [N, H, W, C]; inputs and
-// outputs of the program, which are row-major, are copied.
+// those of the pointwise statements and pools between them, therefore have channels last in memory, [N, H, W, C];
+// inputs and outputs of the program, which are row-major, are copied.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -278,17 +278,22 @@ bool is_pointwise(const Statement& statement) {
   });
 }
 
+bool is_pool(const Statement& statement) {
+  const Routine* const routine = routine_of(statement);
+  return routine != nullptr && (routine->kind == RoutineKind::max_pool || routine->kind == RoutineKind::avg_pool);
+}
+
 // True if a tensor may have another order in memory: an input, which is copied, or the result of a kernel that stores
 // to any strides.
 bool can_be_ordered(const Program& program, int tensor) {
   for (int s = 0; s < static_cast<int>(program.statements.size()); ++s)
-    if (program.statements[s].result() == tensor)
-      return is_pointwise(program.statements[s]) || find_convolution(program, s) != nullptr;
+    if (const Statement& statement = program.statements[s]; statement.result() == tensor)
+      return is_pointwise(statement) || is_pool(statement) || find_convolution(program, s) != nullptr;
   return true;
 }
 
-// Returns for each tensor the axis of the channels that are to be last in its memory, or 0. Pointwise statements take
-// the order of one of their tensors.
+// Returns for each tensor the axis of the channels that are to be last in its memory, or 0. Pointwise statements and
+// pools take the order of one of their tensors.
 std::vector<std::size_t> find_channel_axes(const Program& program, const std::vector<Shape>& shapes, Target target) {
   std::vector<std::size_t> out(program.tensors.size());
   if (target != Target::cuda) return out;
@@ -306,13 +311,14 @@ std::vector<std::size_t> find_channel_axes(const Program& program, const std::ve
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
     for (const Statement& statement : program.statements) {
-      if (!is_pointwise(statement)) continue;
+      if (!is_pointwise(statement) && !is_pool(statement)) continue;
       std::vector<int> tensors = statement_operands(statement);
       tensors.push_back(statement.result());
       const auto found = std::find_if(tensors.begin(), tensors.end(), [&](int t) { return out[t] > 0; });
       if (found == tensors.end()) continue;
       for (const int t : tensors)
-        if (out[t] == 0 && program.tensors[t].axes == program.tensors[*found].axes && can_be_ordered(program, t)) {
+        if (out[t] == 0 && (is_pool(statement) || program.tensors[t].axes == program.tensors[*found].axes) &&
+            can_be_ordered(program, t)) {
           out[t] = out[*found];
           has_changed = true;
         }

@@ -63,6 +63,26 @@ TEST(ChannelsLast, CopiesInputsOnceAndResultsAndKeepsIntermediates) {
   EXPECT_TRUE(plan.buffers[5].axes.empty());  // y is row-major
 }
 
+TEST(ChannelsLast, PoolsInTheOrderOfConvolutions) {
+  const Plan plan = plan_on_device(
+      "dims N = 2, H = 7, W = 9, C = 16, K = 12\nx: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]  v: bf16[K, K, 3, 3]\n"
+      "a[N, K, H, W] = conv(x, w, padding = 1)\n"
+      "b[N, K, 4, 5] = max_pool(a over H, W, window = 3, stride = 2, padding = 1)\n"
+      "y: bf16[N, K, 4, 5] = conv(b, v, padding = 1)");
+  ASSERT_EQ(list_steps(plan),
+            (std::vector<std::string>{"x[N, C, H, W] to [N, H, W, C] order", "w[K, C, 3, 3] to [K, 3, 3, C] order",
+                                      "product", "loops", "v[K, K, 3, 3] to [K, 3, 3, K] order", "product",
+                                      "y[N, 4, 5, K] to [N, K, 4, 5] order"}));
+  const ops::PoolLoops expected{DType::bf16,
+                                DType::bf16,
+                                true,
+                                {{.in = 2, .out = 2, .x_stride = 7 * 9 * 16, .y_stride = 4 * 5 * 16},
+                                 {.in = 12, .out = 12, .x_stride = 1, .y_stride = 1},
+                                 {7, 4, 3, 2, 1, 1, 9 * 16, 5 * 16},
+                                 {9, 5, 3, 2, 1, 1, 16, 16}}};
+  EXPECT_EQ(std::get<ops::PoolLoops>(plan.steps[3].kernel), expected);
+}
+
 TEST(ChannelsLast, PadsFewChannelsToRowsOfWindows) {
   const Plan plan = plan_on_device(
       "dims N = 2, H = 20, W = 21, C = 3, K = 64\nx: bf16[N, H, W, C]  w: bf16[K, 7, 7, C]\n"

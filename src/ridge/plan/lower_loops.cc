@@ -106,10 +106,12 @@ ops::PoolLoops make_pool_loops(Lowering& to, const Expression& e) {
   ops::PoolLoops out{to.dtype_of(x), to.dtype_of(e.result), r.kind == RoutineKind::max_pool, {}};
   const std::vector<Axis>& axes = to.program.tensors[x].axes;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const std::int64_t in = to.shape_of(x)[i].extent, positions = to.shape_of(e.result)[i].extent;
-    out.axes.push_back(contains(r.over, axes[i])
-                           ? ops::PoolAxis{in, positions, r.window, r.stride, r.padding, r.dilation}
-                           : ops::PoolAxis{in, positions});
+    const SizedAxis &in = to.shape_of(x)[i], &positions = to.shape_of(e.result)[i];
+    ops::PoolAxis axis{.in = in.extent, .out = positions.extent};
+    if (contains(r.over, axes[i])) axis = {in.extent, positions.extent, r.window, r.stride, r.padding, r.dilation};
+    axis.x_stride = in.stride;
+    axis.y_stride = positions.stride;
+    out.axes.push_back(axis);
   }
   return out;
 }

@@ -43,6 +43,13 @@ Reason unsupported_reason(const TopKLoops& l) {
   return "its lines have " + std::to_string(l.axis.extent) + " elements; a device takes at most " +
          std::to_string(max_sorted_elements) + "; --on cpu runs it";
 }
+Reason unsupported_reason(const PoolLoops& l) {
+  std::vector<LoopAxis> axes;
+  for (const PoolAxis& axis : l.axes)
+    if (!axis.is_pooled()) axes.push_back({axis.out, axis.x_stride, 0, axis.y_stride});
+  return too_many_axes_reason(axes);
+}
+Reason unsupported_reason(const RotaryLoops& l) { return too_many_axes_reason(l.axes); }
 Reason unsupported_reason(const QuantizeLoops& l) { return too_many_axes_reason(l.axes); }
 Reason unsupported_reason(const DequantizeLoops&) { return {}; }
 Reason unsupported_reason(const ConvLoops&) { return generated_kernel_reason("direct convolutions"); }

@@ -17,6 +17,7 @@ constexpr double sector_bytes = 32;  // Smallest part of a line that is read fro
 // Instructions of a lane, counted in the kernels' source
 constexpr double indexed_item = 30, summed_element = 16, sorted_key_pass = 30, scanned_key = 12, ranked_warp = 60;
 constexpr double decoded_element = 8, encoded_element = 20, encoded_by_division = 60;
+constexpr double window_element = 8, window_item = 100, rotated_pair = 12, rotary_angle = 80;
 constexpr double recurrence_overhead = 6, step_latency_cycles = 5, load_latency_cycles = 900, steps_per_load = 16;
 constexpr double key_bytes = 4, position_bytes = 4, line_key_bytes = 8, digit_bits = 8;
 
@@ -83,6 +84,33 @@ Result<Forecast> forecast(const TopKLoops& l, const DeviceNumbers& device) {
   Forecast out = make_forecast("sort", bytes + lines * n * (line_key_bytes + position_bytes), 0, device);
   out.seconds += device.launch_s + sort_seconds(lines * n, warp + bits_of(lines), line_key_bytes, device);
   return out;
+}
+
+// Windows that overlap read from the cache. Elements along contiguous channels share the arithmetic of their positions.
+Result<Forecast> forecast(const PoolLoops& l, const DeviceNumbers& device) {
+  constexpr double pack_bytes = 16;
+  double inputs = 1, outputs = 1, taps = 1;
+  bool has_columns = false;
+  for (const PoolAxis& axis : l.axes) {
+    inputs *= real(axis.in);
+    outputs *= real(axis.out);
+    taps *= real(axis.kernel);
+    has_columns |= !axis.is_pooled() && axis.out > 1 && axis.x_stride == 1 && axis.y_stride == 1;
+  }
+  const double items = has_columns ? bytes_of(l.x, outputs) / pack_bytes : outputs;
+  return make_forecast("pool", bytes_of(l.x, inputs) + bytes_of(l.y, outputs),
+                       outputs * taps * window_element + items * window_item, device);
+}
+
+// A thread computes an angle for up to eight lines of one position.
+Result<Forecast> forecast(const RotaryLoops& l, const DeviceNumbers& device) {
+  constexpr double max_lines = 8;
+  double lines = 1, positions = 1;
+  for (const LoopAxis& axis : l.axes) (axis.indices != 0 ? positions : lines) *= real(axis.extent);
+  const double pairs = positions * lines * real(l.axis.extent) / 2;
+  return make_forecast("rotary",
+                       bytes_of(l.values, 2 * pairs) + bytes_of(l.positions, positions) + bytes_of(l.result, 2 * pairs),
+                       pairs * (rotated_pair + rotary_angle / std::min(lines, max_lines)), device);
 }
 
 // Each line is a chain of dependent steps: it takes the latency of their instructions, or that of the loads, which are

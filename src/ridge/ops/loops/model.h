@@ -31,15 +31,14 @@ Result<Forecast> forecast(const ConvLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const GatherScatterLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const RunningSumLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const TopKLoops& l, const DeviceNumbers& device);
+Result<Forecast> forecast(const PoolLoops& l, const DeviceNumbers& device);
+Result<Forecast> forecast(const RotaryLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const RecurrenceLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const QuantizeLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const DequantizeLoops& l, const DeviceNumbers& device);
 // No device has a kernel for these.
-inline Result<Forecast> cpu_only_forecast() {
+inline Result<Forecast> forecast(const RoutedProductLoops&, const DeviceNumbers&) {
   return input_error("expected a CPU: no kernel on a device computes this statement", "--on cpu");
 }
-inline Result<Forecast> forecast(const RoutedProductLoops&, const DeviceNumbers&) { return cpu_only_forecast(); }
-inline Result<Forecast> forecast(const PoolLoops&, const DeviceNumbers&) { return cpu_only_forecast(); }
-inline Result<Forecast> forecast(const RotaryLoops&, const DeviceNumbers&) { return cpu_only_forecast(); }
 
 }  // namespace ridge::ops

@@ -13,17 +13,21 @@
 namespace ridge::ops {
 namespace {
 
-// Returns the axes with neighbours without a window merged, and without those of one element.
+// Returns the axes without those of one element; adjacent ones without a window are merged where strides allow it.
 std::vector<PoolAxis> merge_pool_axes(const std::vector<PoolAxis>& axes) {
   std::vector<PoolAxis> out;
   for (const PoolAxis& axis : axes) {
     if (!axis.is_pooled() && axis.in == 1) continue;
-    if (axis.is_pooled() || out.empty() || out.back().is_pooled()) {
+    const bool is_merged = !axis.is_pooled() && !out.empty() && !out.back().is_pooled() &&
+                           out.back().x_stride == axis.in * axis.x_stride &&
+                           out.back().y_stride == axis.out * axis.y_stride;
+    if (!is_merged) {
       out.push_back(axis);
-    } else {
-      out.back().in *= axis.in;
-      out.back().out *= axis.out;
+      continue;
     }
+    const std::int64_t extent = out.back().in * axis.in;
+    out.back() = axis;
+    out.back().in = out.back().out = extent;
   }
   if (out.empty()) out.emplace_back();
   return out;
@@ -51,17 +55,22 @@ class PoolRun {
     const float identity = pool_.is_maximum ? -std::numeric_limits<float>::infinity() : 0;
     const std::int64_t padded_elements = phase_ * line_.stride;
     std::vector<float> padded(padded_elements, identity), phases(line_.stride > 1 ? padded_elements : 0);
-    std::vector<float> result(line_.out);
+    std::vector<float> result(line_.out), copies;
     std::vector<std::int64_t> rows;
     for (std::int64_t row = begin; row < end; ++row) {
       rows.clear();
-      find_rows(row, rows);
+      const std::int64_t first_result = find_rows(row, rows);
       float* const combined = line_.is_pooled() ? padded.data() + line_.padding : result.data();
-      run_isa(PoolRows{pool_.x, data_[0], rows, line_.in, pool_.is_maximum, combined});
+      if (line_.x_stride == 1) {
+        run_isa(PoolRows{pool_.x, data_[0], rows, line_.in, pool_.is_maximum, combined});
+      } else {
+        copy_rows(rows, copies);
+        run_isa(PoolRows{DType::f32, copies.data(), rows, line_.in, pool_.is_maximum, combined});
+      }
       if (line_.is_pooled()) pool_line(padded, phases, result.data());
       if (!pool_.is_maximum)
         for (float& value : result) value /= static_cast<float>(window_elements_);
-      store_floats(result.data(), line_.out, {pool_.y, data_[1], row * line_.out, 1});
+      store_floats(result.data(), line_.out, {pool_.y, data_[1], first_result, line_.y_stride});
     }
   }
 
@@ -70,21 +79,32 @@ class PoolRun {
     pool::select_for_isa(plain::pool_rows, avx2::pool_rows, avx512::pool_rows)(run);
   }
 
-  // Appends the first elements of the rows of x in the window of an output row.
-  void find_rows(std::int64_t row, std::vector<std::int64_t>& rows) const {
+  // Appends the first elements of the rows of x in the window of an output row, and returns that row's first element.
+  std::int64_t find_rows(std::int64_t row, std::vector<std::int64_t>& rows) const {
     rows.push_back(0);
-    std::int64_t stride = line_.in;
+    std::int64_t result = 0;
     for (auto axis = axes_.rbegin(); axis != axes_.rend(); ++axis) {
       const std::int64_t first = row % axis->out * axis->stride - axis->padding;
+      result += row % axis->out * axis->y_stride;
       row /= axis->out;
       const std::size_t before = rows.size();
       for (std::int64_t k = 0; k < axis->kernel; ++k) {
         const std::int64_t at = first + k * axis->dilation;
         if (at < 0 || at >= axis->in) continue;
-        for (std::size_t i = 0; i < before; ++i) rows.push_back(rows[i] + at * stride);
+        for (std::size_t i = 0; i < before; ++i) rows.push_back(rows[i] + at * axis->x_stride);
       }
       rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(before));
-      stride *= axis->in;
+    }
+    return result;
+  }
+
+  // Copies rows of x to contiguous floats, in which `rows` are then their first elements.
+  void copy_rows(std::vector<std::int64_t>& rows, std::vector<float>& copies) const {
+    copies.resize(rows.size() * line_.in);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::int64_t first = static_cast<std::int64_t>(i) * line_.in;
+      load_floats({pool_.x, data_[0], rows[i], line_.x_stride}, line_.in, copies.data() + first);
+      rows[i] = first;
     }
   }
 

@@ -65,10 +65,12 @@ struct TopKLoops {
   bool operator==(const TopKLoops&) const = default;
 };
 
-// The maximum or the mean of the elements of x in each window. The axes of the dense tensors x and y are listed in
-// order; those without a window have a kernel of 1. Padding is -inf for a maximum; a mean counts it as zeros.
+// The maximum or the mean of the elements of x in each window. Axes without a window have a kernel of 1; at most three
+// have one. Padding is -inf for a maximum; a mean counts it as zeros.
+inline constexpr int max_pooled_axes = 3;
 struct PoolAxis {
   std::int64_t in = 1, out = 1, kernel = 1, stride = 1, padding = 0, dilation = 1;
+  std::int64_t x_stride = 1, y_stride = 1;  // Strides of the tensors in elements
   bool is_pooled() const { return kernel != 1 || stride != 1 || padding != 0; }
   bool operator==(const PoolAxis&) const = default;
 };

@@ -5,7 +5,7 @@
 
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/lines.h"
-#include "ridge/ops/loops/testing/random_layout.h"
+#include "ridge/ops/loops/testing/random_cases.h"
 #include "ridge/pool/testing/isa_fixture.h"
 
 namespace ridge::ops {
@@ -13,29 +13,6 @@ namespace {
 
 using loops_testing::GuardedBuffer;
 using loops_testing::RandomLayouts;
-
-struct RotaryCase {
-  RotaryLoops l;
-  std::int64_t values = 1, positions = 1, results = 1;  // Number of elements
-};
-
-RotaryCase make_case(RandomLayouts& random) {
-  const std::int64_t tokens = 1 + random.below(9), heads = 1 + random.below(4), n = 2 * (1 + random.below(70));
-  const auto x = random.strides({tokens, heads, n}, true), t = random.strides({tokens, 0, 0}, true),
-             y = random.strides({tokens, heads, n}, false);
-  RotaryCase out;
-  out.l = {.values = random.float_dtype(),
-           .positions = random.flip() ? DType::int32 : DType::f32,
-           .result = random.float_dtype(),
-           .axes = {{tokens, x.strides[0], t.strides[0], y.strides[0]}, {heads, x.strides[1], 0, y.strides[1]}},
-           .axis = {n, x.strides[2], 0, y.strides[2]},
-           .base = random.flip() ? 10000.0 : 7.0,
-           .interleaved = random.flip()};
-  out.values = x.elements;
-  out.positions = t.elements;
-  out.results = y.elements;
-  return out;
-}
 
 // Returns the result of element `i` of the line at `at`.
 double rotate_element(const RotaryLoops& l, const void* x, double position, const LoopAxis& at, std::int64_t i) {
@@ -54,17 +31,11 @@ class Rotary : public pool::IsaTest {};
 TEST_P(Rotary, rotates_pairs_by_their_angles) {
   for (unsigned seed = 0; seed < loops_testing::case_count(200); ++seed) {
     RandomLayouts random(seed);
-    const auto [l, values, positions, results] = make_case(random);
+    const auto [l, values, positions, results] = loops_testing::make_rotary_case(random);
     const GuardedBuffer x(values * dtype_bits(l.values) / 8, random.guard_side()),
         t(positions * 4, random.guard_side()), y(results * dtype_bits(l.result) / 8, random.guard_side());
     random.fill_floats(l.values, x, false);
-    for (std::int64_t i = 0; i < positions; ++i) {
-      const std::int64_t position = random.below(random.flip() ? 20 : 1 << 20);
-      if (l.positions == DType::int32)
-        t.as<std::int32_t>()[i] = static_cast<std::int32_t>(position);
-      else
-        t.as<float>()[i] = static_cast<float>(position) + 0.5f;
-    }
+    loops_testing::fill_positions(random, l.positions, t, positions);
     x.make_read_only();
     t.make_read_only();
     double roundoff = 0x1p-24;

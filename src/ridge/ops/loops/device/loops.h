@@ -97,6 +97,21 @@ struct DeviceFloats {
   }
 };
 
+// Stores packs of contiguous elements of f32, bf16 or f16; each access has up to 16 bytes.
+struct DevicePacks {
+  char* data;
+  DType dtype;
+  template <int W> __device__ void store(std::int64_t at, const float (&x)[W]) const {
+    if (dtype == DType::f32) return store_as<NumberFormat::f32>(at, x);
+    if (dtype == DType::bf16) return store_as<NumberFormat::bf16>(at, x);
+    store_as<NumberFormat::f16>(at, x);
+  }
+  template <NumberFormat to, int W> __device__ void store_as(std::int64_t at, const float (&x)[W]) const {
+    constexpr int width = std::min(W, 16 / tile::cuda::size_of<to>);
+    tile::cuda::write<to, W, width, CachePolicy::cached>(data, at, x);
+  }
+};
+
 // Calls f.operator()<format>() with the format of f32, bf16 or f16.
 template <class F> void with_format(DType dtype, const F& f) {
   if (dtype == DType::f32) return f.template operator()<NumberFormat::f32>();
@@ -110,6 +125,15 @@ inline int widest_word(std::initializer_list<const void*> addresses, const std::
   for (const void* address : addresses) bits |= reinterpret_cast<std::uintptr_t>(address);
   for (const std::int64_t distance : distances) bits |= static_cast<std::uint64_t>(distance);
   return static_cast<int>(bits & (~bits + 1));
+}
+
+// Returns the elements of 16 bytes of f32, bf16 or f16.
+inline int pack_width(DType dtype) { return 16 * 8 / dtype_bits(dtype); }
+// True if packs of `width` elements, at these distances in elements, are aligned to accesses of up to 16 bytes.
+inline bool fits_packs(DType dtype, const void* address, std::vector<std::int64_t> distances, int width) {
+  const std::int64_t bytes = dtype_bits(dtype) / 8;
+  for (std::int64_t& distance : distances) distance *= bytes;
+  return widest_word({address}, distances) >= std::min<std::int64_t>(16, width * bytes);
 }
 
 inline unsigned blocks_for(std::int64_t items, std::int64_t items_per_block) {

@@ -87,6 +87,77 @@ inline TopKCase make_topk_case(RandomLayouts& random) {
   return out;
 }
 
+struct PoolCase {
+  PoolLoops l;
+  std::int64_t inputs = 1, outputs = 1;  // Number of elements
+};
+
+inline PoolCase make_pool_case(RandomLayouts& random) {
+  PoolCase out{{random.float_dtype(), random.float_dtype(), random.flip(), {}}};
+  const std::int64_t rank = 1 + random.below(4);
+  int pooled = 0;
+  std::vector<std::int64_t> inputs, outputs;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    PoolAxis axis;
+    axis.in = axis.out = 1 + random.below(d + 1 == rank ? 70 : 6);
+    if (pooled < max_pooled_axes && random.flip()) {
+      ++pooled;
+      axis.kernel = 1 + random.below(4);
+      axis.stride = 1 + random.below(3);
+      axis.dilation = 1 + random.below(2);
+      axis.padding = random.below(3);
+      const std::int64_t extent = axis.dilation * (axis.kernel - 1) + 1;
+      axis.in = std::max(axis.in, extent - 2 * axis.padding);
+      axis.out = (axis.in + 2 * axis.padding - extent) / axis.stride + 1;
+    }
+    inputs.push_back(axis.in);
+    outputs.push_back(axis.out);
+    out.l.axes.push_back(axis);
+  }
+  const auto x = random.strides(inputs, true), y = random.strides(outputs, random.flip());
+  for (std::size_t d = 0; d < out.l.axes.size(); ++d) {
+    out.l.axes[d].x_stride = x.strides[d];
+    out.l.axes[d].y_stride = y.strides[d];
+  }
+  out.inputs = x.elements;
+  out.outputs = y.elements;
+  return out;
+}
+
+struct RotaryCase {
+  RotaryLoops l;
+  std::int64_t values = 1, positions = 1, results = 1;  // Number of elements
+};
+
+inline RotaryCase make_rotary_case(RandomLayouts& random) {
+  const std::int64_t tokens = 1 + random.below(9), heads = 1 + random.below(4), n = 2 * (1 + random.below(70));
+  const auto x = random.strides({tokens, heads, n}, true), t = random.strides({tokens, 0, 0}, true),
+             y = random.strides({tokens, heads, n}, false);
+  RotaryCase out;
+  out.l = {.values = random.float_dtype(),
+           .positions = random.flip() ? DType::int32 : DType::f32,
+           .result = random.float_dtype(),
+           .axes = {{tokens, x.strides[0], t.strides[0], y.strides[0]}, {heads, x.strides[1], 0, y.strides[1]}},
+           .axis = {n, x.strides[2], 0, y.strides[2]},
+           .base = random.flip() ? 10000.0 : 7.0,
+           .interleaved = random.flip()};
+  out.values = x.elements;
+  out.positions = t.elements;
+  out.results = y.elements;
+  return out;
+}
+
+// Fills the positions of a rotation with values up to 2^20, with fractions if they are floats.
+inline void fill_positions(RandomLayouts& random, DType dtype, const GuardedBuffer& out, std::int64_t positions) {
+  for (std::int64_t i = 0; i < positions; ++i) {
+    const std::int64_t position = random.below(random.flip() ? 20 : 1 << 20);
+    if (dtype == DType::int32)
+      out.as<std::int32_t>()[i] = static_cast<std::int32_t>(position);
+    else
+      RandomLayouts::store(dtype, out.data(), i, static_cast<float>(position) + 0.5f);
+  }
+}
+
 // Returns random nodes in which the last one depends on the previous step most of the time. With `is_exact`, only nodes
 // that a CPU and a device compute to the same bits.
 inline std::vector<RecurrenceNode> make_scan_nodes(RandomLayouts& random, std::size_t axes, int operands,
