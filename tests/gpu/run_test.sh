@@ -265,7 +265,7 @@ done
 # Pools next to convolutions have channels last, also with channels that are padded.
 for channels in 64 17; do
   for pool in max_pool avg_pool; do
-    check "x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]  v: bf16[K, K, 3, 3]"$'\na[N, K, H, W] = conv(x, w, padding = 1)\nb[N, K, P, Q] = '"$pool"$'(a over H, W, window = 3, stride = 2, padding = 1)\ny: bf16[N, K, P, Q] = conv(b, v, padding = 1)' -d N=2 -d C=16 -d K=$channels -d H=30 -d W=41 -d P=15 -d Q=21
+    check "x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]  v: bf16[M, K, 3, 3]"$'\na[N, K, H, W] = conv(x, w, padding = 1)\nb[N, K, P, Q] = '"$pool"$'(a over H, W, window = 3, stride = 2, padding = 1)\ny: bf16[N, M, P, Q] = conv(b, v, padding = 1)' -d N=2 -d C=16 -d K=$channels -d M=24 -d H=30 -d W=41 -d P=15 -d Q=21
   done
 done
 for format in mxfp8 mxfp4 nvfp4 e4m3_128; do

@@ -65,14 +65,14 @@ TEST(ChannelsLast, CopiesInputsOnceAndResultsAndKeepsIntermediates) {
 
 TEST(ChannelsLast, PoolsInTheOrderOfConvolutions) {
   const Plan plan = plan_on_device(
-      "dims N = 2, H = 7, W = 9, C = 16, K = 12\nx: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]  v: bf16[K, K, 3, 3]\n"
+      "dims N = 2, H = 7, W = 9, C = 16, K = 12, M = 8\nx: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]  v: bf16[M, K, 3, 3]\n"
       "a[N, K, H, W] = conv(x, w, padding = 1)\n"
       "b[N, K, 4, 5] = max_pool(a over H, W, window = 3, stride = 2, padding = 1)\n"
-      "y: bf16[N, K, 4, 5] = conv(b, v, padding = 1)");
+      "y: bf16[N, M, 4, 5] = conv(b, v, padding = 1)");
   ASSERT_EQ(list_steps(plan),
             (std::vector<std::string>{"x[N, C, H, W] to [N, H, W, C] order", "w[K, C, 3, 3] to [K, 3, 3, C] order",
-                                      "product", "loops", "v[K, K, 3, 3] to [K, 3, 3, K] order", "product",
-                                      "y[N, 4, 5, K] to [N, K, 4, 5] order"}));
+                                      "product", "loops", "v[M, K, 3, 3] to [M, 3, 3, K] order", "product",
+                                      "y[N, 4, 5, M] to [N, M, 4, 5] order"}));
   const ops::PoolLoops expected{DType::bf16,
                                 DType::bf16,
                                 true,
