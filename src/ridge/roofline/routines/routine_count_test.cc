@@ -295,7 +295,7 @@ TEST(Bind, rejects_sizes_that_a_routine_does_not_produce) {
             R"(program:2:1: 4 groups of 3 channels are not the 8 that 'x' has
   y[N, K, H] = conv(x, w, padding = 1, groups = 4)
   ^
-  hint: groups times the second size of the weights is the second size of the input
+  hint: groups times the channels of the weights are the channels of the input
 )");
   EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[K, 2, 3]\ny[N, K, H] = conv(x, w, padding = 1, groups = 4)",
                     {{"C", 8}, {"K", 6}}),
