@@ -260,10 +260,15 @@ void decide_copies(TileProblem& t, const OperandCopies& wanted, std::size_t work
   decide(t.b, wanted.b, plan.copy_b, plan.transpose_b);
 }
 
-// Blocks that share a tile of pixels by multicast load a part each. Boxes of few pixels load slowly: 1568 pixels of 9 x
-// 512 channels take 24.6 us with boxes of 32 pixels and 17.7 us with 80 (H200, 2026-11-29).
-constexpr int min_pixels_in_box = 64;
-int pixels_in_box(const MatmulConfig& c) { return c.swap ? c.n / c.cluster_m : c.m / c.cluster_n; }
+// Returns the time of a convolution over that of the same product of matrices. A box of few pixels takes longer to load
+// than to multiply; blocks that share a tile of pixels by multicast load a part each. 1568 pixels of 9 x 512 channels
+// take 24.6 us with boxes of 32 pixels and 17.9 us with 80. The two numbers give the fastest choices on average over
+// the 14 shapes of tests/gpu/convolution_plans.cc (H200, 2026-11-29): 4 % above the fastest plans, 7 % without them.
+double window_load_factor(const MatmulConfig& c) {
+  constexpr double full_box = 160, slope = 0.6;
+  const double pixels = c.swap ? c.n / c.cluster_m : c.m / c.cluster_n;
+  return 1 + slope * std::max(0.0, 1 - pixels / full_box);
+}
 
 // Returns the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
 TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
@@ -349,7 +354,7 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
   const MatmulConfig c = kernel_config(config, operand_bytes(t.a.dtype));
   if (t.batch == 0 || t.size.m == 0 || t.size.n == 0 || t.size.k == 0 || !OperandDTypes::contains(t.a.dtype))
     return std::nullopt;
-  if (t.windows && (!c.can_load_windows() || pixels_in_box(c) < min_pixels_in_box)) return std::nullopt;
+  if (t.windows && !c.can_load_windows()) return std::nullopt;
   if (c.grouped != t.grouped || (c.grouped && split.split_mode != SplitMode::split_k)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, config, t.d_transposed};
   decide_copies(t, copy_choice, workspace_bytes, plan);
@@ -376,6 +381,7 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
   describe_operands(c, t, plan, w);
   plan.predicted_s =
       t.grouped ? predict_grouped_seconds(c, w, device, model) : predict_seconds(c, w, split, device, model);
+  if (t.windows) plan.predicted_s *= window_load_factor(c);
   return UncorrectedPlan{plan, w};
 }
 
