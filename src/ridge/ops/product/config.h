@@ -47,7 +47,10 @@ struct MatmulConfig {
     return !grouped && m == 128 && n >= 128 && !swap && consumers == 2 && a == tile::Major::k;
   }
   // True if a kernel can multiply the windows of a convolution (tile/sm90/tap_walk.h).
-  constexpr bool can_load_windows() const { return !grouped && a == tile::Major::k && b == tile::Major::k; }
+  // Clusters along both axes have too few registers.
+  constexpr bool can_load_windows() const {
+    return !grouped && a == tile::Major::k && b == tile::Major::k && (cluster_m == 1 || cluster_n == 1);
+  }
   // Epilogue steps of 64 rows x 16 columns per consumer; `SplitMode::cooperative_split_k` divides them among splits.
   constexpr int epilogue_steps() const { return (n + 15) / 16 * (m / warpgroups_per_tile() / 64); }
   bool operator==(const MatmulConfig&) const = default;
