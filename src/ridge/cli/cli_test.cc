@@ -472,10 +472,14 @@ TEST_F(CliTest, EveryExampleRuns) {
     const std::string program = entry.path(), picture = path(entry.path().stem().string() + ".svg");
     const ProcessResult explained = ridge({"explain", program, "--on", "h100", "--json"});
     ASSERT_EQ(explained.code, 0) << explained.err;
-    std::vector<std::string> arguments{"run", program, "--svg", picture};  // Small dimensions, for speed
-    int extent = 17;
-    for (const auto& [dim, value] : nlohmann::json::parse(explained.out)["dims"].items())
-      arguments = with(arguments, {"-d", fmt::format("{}={}", dim, extent += 2)});
+    // Small sizes, for speed, in place of those that are numbers in the program.
+    std::vector<std::string> arguments{"run", program, "--svg", picture};
+    const std::string text = read_file(program).value();
+    const nlohmann::json report = nlohmann::json::parse(explained.out);
+    int extent = 16;
+    for (const auto& [dim, value] : report["dims"].items())
+      if (text.find(fmt::format(" {} = {}", dim, value.dump())) != std::string::npos)
+        arguments = with(arguments, {"-d", fmt::format("{}={}", dim, extent += 8)});
     const ProcessResult outcome = ridge(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_TRUE(read_file(picture)->starts_with("<svg "));
