@@ -476,10 +476,10 @@ TEST_F(CliTest, EveryExampleRuns) {
     std::vector<std::string> arguments{"run", program, "--svg", picture};
     const std::string text = read_file(program).value();
     const nlohmann::json report = nlohmann::json::parse(explained.out);
-    int extent = 16;
+    int extent = 4;
     for (const auto& [dim, value] : report["dims"].items())
       if (text.find(fmt::format(" {} = {}", dim, value.dump())) != std::string::npos)
-        arguments = with(arguments, {"-d", fmt::format("{}={}", dim, extent += 8)});
+        arguments = with(arguments, {"-d", fmt::format("{}={}", dim, extent += 4)});
     const ProcessResult outcome = ridge(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_TRUE(read_file(picture)->starts_with("<svg "));
