@@ -1,5 +1,6 @@
 // Times the planner's candidates for 3x3 and 5x5 convolutions on a device, in turn: a CSV row for each plan. The factor
 // for boxes of few pixels in ops/product/plan.cc comes from it.
+#include <algorithm>
 #include <cstdio>
 
 #include "ridge/ops/model.h"

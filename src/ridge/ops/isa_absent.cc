@@ -42,6 +42,10 @@ void run_running_sums(const RunningSumRows&) { stop_without_kernels(); }
 void run_running_sums(const RunningSumLines&) { stop_without_kernels(); }
 void transpose_lines(const LineTransposition&) { stop_without_kernels(); }
 void scan_keys(KeyScan&) { stop_without_kernels(); }
+void pool_rows(const PoolRows&) { stop_without_kernels(); }
+void pool_windows(const PoolWindows&) { stop_without_kernels(); }
+void fill_rotary_angles(const RotaryAngles&) { stop_without_kernels(); }
+void rotate_pairs(const RotaryPairs&) { stop_without_kernels(); }
 void quantize_blocks(const BlockConversion&) { stop_without_kernels(); }
 void dequantize_blocks(const BlockConversion&) { stop_without_kernels(); }
 void run_attention(const AttentionRun&) { stop_without_kernels(); }

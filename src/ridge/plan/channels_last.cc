@@ -19,13 +19,6 @@ constexpr std::int64_t pixel_unit = 8;  // the engine's strides are multiples of
 
 std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
-const Expression* find_convolution(const Program& program, int statement) {
-  const Routine* const routine = routine_of(program.statements[statement]);
-  return routine != nullptr && routine->kind == RoutineKind::conv
-             ? &std::get<Expression>(program.statements[statement].op)
-             : nullptr;
-}
-
 // True if the channels are contiguous and the copy engine can address all other strides. `shape` has the channels last.
 bool has_channels_last(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [&](const SizedAxis& axis) {
@@ -278,17 +271,17 @@ bool is_pointwise(const Statement& statement) {
   });
 }
 
-bool is_pool(const Statement& statement) {
+bool has_pool(const Statement& statement) {
   const Routine* const routine = routine_of(statement);
-  return routine != nullptr && (routine->kind == RoutineKind::max_pool || routine->kind == RoutineKind::avg_pool);
+  return routine != nullptr && is_pool(routine->kind);
 }
 
 // True if a tensor may have another order in memory: an input, which is copied, or the result of a kernel that stores
 // to any strides.
 bool can_be_ordered(const Program& program, int tensor) {
-  for (int s = 0; s < static_cast<int>(program.statements.size()); ++s)
-    if (const Statement& statement = program.statements[s]; statement.result() == tensor)
-      return is_pointwise(statement) || is_pool(statement) || find_convolution(program, s) != nullptr;
+  for (const Statement& statement : program.statements)
+    if (statement.result() == tensor)
+      return is_pointwise(statement) || has_pool(statement) || convolution_of(statement) != nullptr;
   return true;
 }
 
@@ -297,8 +290,8 @@ bool can_be_ordered(const Program& program, int tensor) {
 std::vector<std::size_t> find_channel_axes(const Program& program, const std::vector<Shape>& shapes, Target target) {
   std::vector<std::size_t> out(program.tensors.size());
   if (target != Target::cuda) return out;
-  for (int s = 0; s < static_cast<int>(program.statements.size()); ++s)
-    if (const Expression* const conv = find_convolution(program, s))
+  for (const Statement& statement : program.statements)
+    if (const Expression* const conv = convolution_of(statement))
       if (!device_convolution_blocker(program, shapes, *conv)) {
         const std::vector<int> in = expression_operands(*conv);
         const auto shape_of = [&](int t) { return channels_last(shapes[t], *conv->routine); };
@@ -311,13 +304,13 @@ std::vector<std::size_t> find_channel_axes(const Program& program, const std::ve
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
     for (const Statement& statement : program.statements) {
-      if (!is_pointwise(statement) && !is_pool(statement)) continue;
+      if (!is_pointwise(statement) && !has_pool(statement)) continue;
       std::vector<int> tensors = statement_operands(statement);
       tensors.push_back(statement.result());
       const auto found = std::find_if(tensors.begin(), tensors.end(), [&](int t) { return out[t] > 0; });
       if (found == tensors.end()) continue;
       for (const int t : tensors)
-        if (out[t] == 0 && (is_pool(statement) || program.tensors[t].axes == program.tensors[*found].axes) &&
+        if (out[t] == 0 && (has_pool(statement) || program.tensors[t].axes == program.tensors[*found].axes) &&
             can_be_ordered(program, t)) {
           out[t] = out[*found];
           has_changed = true;
@@ -404,19 +397,14 @@ ProductDims channels_last_dims(const Shape& result, const Routine& conv) {
 }
 
 void lower_device_convolution(Lowering& to, int group, const Expression& conv) {
-  const FusionGroup g = to.plan.fusion.groups[group];
   auto [product, x, w] = lower_operands(to, group, conv);
-  if (g.statements.size() == 1) {
+  if (to.plan.fusion.groups[group].statements.size() == 1) {
     product.d.dtype = to.dtype_of(conv.result);
     to.plan.steps.push_back({group, product, {x, w, to.view_of(conv.result).buffer}, ""});
     return;
   }
   const ProductDims dims = channels_last_dims(to.shape_of(conv.result), *conv.routine);
-  const std::vector<int> sums{conv.result};
-  LoweredChain chain = lower_epilogue(to, g, {dims, product, sums});
-  std::vector<int> buffers{x, w, -1};
-  buffers.insert(buffers.end(), chain.buffers.begin() + 1, chain.buffers.end());
-  to.plan.steps.push_back({group, ops::FusedMatmul{product, {}, std::move(chain.program)}, std::move(buffers), ""});
+  add_fused_product(to, group, {product, {}, {}}, {x, w, -1}, {dims, {conv.result}});
 }
 
 }  // namespace ridge

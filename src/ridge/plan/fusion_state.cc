@@ -34,11 +34,10 @@ std::vector<int> FusionState::tensors_of(int s) const {
 }
 
 bool FusionState::is_convolution_product(int s) const {
-  const Routine* const routine = routine_of(statement_at(s));
-  if (routine == nullptr || routine->kind != RoutineKind::conv) return false;
-  const auto& conv = std::get<Expression>(statement_at(s).op);
-  return options.target == Target::cuda ? !device_convolution_blocker(program, shapes, conv)
-                                        : !convolution_blocker(program, shapes, conv);
+  const Expression* const conv = convolution_of(statement_at(s));
+  if (conv == nullptr) return false;
+  return options.target == Target::cuda ? !device_convolution_blocker(program, shapes, *conv)
+                                        : !convolution_blocker(program, shapes, *conv);
 }
 
 StatementForm FusionState::form_of(int s) const {

@@ -145,14 +145,18 @@ std::optional<ProductDims> find_product_dims(const Program& program, const std::
 // Returns the fused kernel of a group of one or two products, without the copies of operands that it may need. The
 // group must satisfy the conditions of fuse.cc, and `shapes` must have every dimension of a size(…).
 ops::FusedMatmul make_fused_matmul(const Program& program, const std::vector<Shape>& shapes, const FusionGroup& group);
-// A product whose pointwise epilogue runs in its kernel. `sums` are the tensors that the products make.
-struct ProductEpilogue {
-  const ProductDims& dims;
-  const ops::MatmulProblem& product;
-  const std::vector<int>& sums;
+// The tensors that one or two products of a kernel sum, and their dimensions by role.
+struct ProductSums {
+  ProductDims dims;
+  std::vector<int> tensors;
 };
-// Returns the epilogue of a group as a chain over batch, m and n.
-LoweredChain lower_epilogue(Lowering& to, const FusionGroup& group, const ProductEpilogue& of);
+// Adds the kernel of a group's products with its pointwise statements as their epilogue. `operands` are the buffers of
+// a, b and the second b, or -1.
+void add_fused_product(Lowering& to, int group, ops::FusedMatmul product, std::vector<int> operands,
+                       const ProductSums& sums);
+
+// Returns the statement's convolution, or nullptr.
+const Expression* convolution_of(const Statement& statement);
 
 // Returns the shape of a convolution's input, weights or result with its channels in second place.
 Shape channels_first(Shape shape, const Routine& conv);

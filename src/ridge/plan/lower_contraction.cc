@@ -181,7 +181,7 @@ class FusedMatmulLowering {
         products_(orient_products(to.program, products)),
         operands_(to, group, choose_orientation()) {}
 
-  void lower_group(const FusionGroup& group) {
+  void lower_group() {
     const ProductDims& g = operands_.product_dims();
     const OrientedProduct& p = products_[0];
     ops::FusedMatmul out{.product = operands_.make_problem(p.left, p.right, p.result), .second = {}, .chain = {}};
@@ -199,10 +199,7 @@ class FusedMatmulLowering {
     }
     std::vector<int> sums;
     for (const OrientedProduct& each : products_) sums.push_back(each.result);
-    LoweredChain chain = lower_epilogue(to_, group, {g, out.product, sums});
-    out.chain = std::move(chain.program);
-    buffers.insert(buffers.end(), chain.buffers.begin() + out.product_count(), chain.buffers.end());
-    to_.plan.steps.push_back({group_, std::move(out), std::move(buffers), ""});
+    add_fused_product(to_, group_, std::move(out), std::move(buffers), {g, sums});
   }
 
  private:
@@ -279,41 +276,49 @@ std::optional<std::array<std::int64_t, 3>> product_strides(const Shape& shape, c
 }
 
 // Returns a view with the strides along batch, m and n of a product.
-static View view_in_product(const View& view, const ProductEpilogue& of) {
-  const auto found = product_strides(view.shape, of.dims);
+static View view_in_product(const View& view, const ops::MatmulProblem& p, const ProductDims& dims) {
+  const auto found = product_strides(view.shape, dims);
   RIDGE_CHECK(found.has_value(),
               "expected single strides along the dimensions of the product: " + format_shape(view.shape));
   const std::array<std::int64_t, 3>& strides = *found;
   const auto axis = [&](const char* key, std::int64_t extent, std::int64_t stride) {
     return SizedAxis{key, stride == 0 ? 1 : extent, stride};
   };
-  const ops::MatmulProblem& p = of.product;
   return {view.buffer,
           view.dtype,
           {axis("batch", p.batch, strides[0]), axis("m", p.size.m, strides[1]), axis("n", p.size.n, strides[2])}};
 }
 
-LoweredChain lower_epilogue(Lowering& to, const FusionGroup& group, const ProductEpilogue& of) {
-  const ops::MatmulProblem& p = of.product;
+// Returns the pointwise statements of a group as a chain over batch, m and n of its product.
+static LoweredChain lower_epilogue(Lowering& to, const FusionGroup& group, const ops::MatmulProblem& p,
+                                   const ProductSums& of) {
   const Shape space{{"batch", p.batch, p.size.m * p.size.n}, {"m", p.size.m, p.size.n}, {"n", p.size.n, 1}};
   std::vector<View> sums;
-  for (std::size_t i = 0; i < of.sums.size(); ++i) sums.push_back({-1 - static_cast<int>(i), DType::f32, space});
+  for (std::size_t i = 0; i < of.tensors.size(); ++i) sums.push_back({-1 - static_cast<int>(i), DType::f32, space});
   const JoinedNodes chain = join_statements(to.program, group.statements, group.results);
   std::vector<std::optional<View>> views;
   std::vector<std::size_t> members;
   for (const Node& node : chain.nodes) {
     members.push_back(members.size());
     views.emplace_back();
-    if (is_position(node)) views.back() = view_in_product(make_index_view(to, node), of);
+    if (is_position(node)) views.back() = view_in_product(make_index_view(to, node), p, of.dims);
     if (node.kind != Node::Kind::tensor) continue;
-    views.back() = view_in_product(to.view_of(node.tensor), of);
-    for (std::size_t i = 0; i < of.sums.size(); ++i)
-      if (of.sums[i] == node.tensor) views.back() = sums[i];
+    views.back() = view_in_product(to.view_of(node.tensor), p, of.dims);
+    for (std::size_t i = 0; i < of.tensors.size(); ++i)
+      if (of.tensors[i] == node.tensor) views.back() = sums[i];
   }
   std::vector<ChainResult> results;
   for (const JoinedNodes::StoredNode& stored : chain.results)
-    results.push_back({stored.node, view_in_product(to.view_of(stored.tensor), of)});
+    results.push_back({stored.node, view_in_product(to.view_of(stored.tensor), p, of.dims)});
   return lower_chain(chain.nodes, members, results, {views, sums, space, to.sizes});
+}
+
+void add_fused_product(Lowering& to, int group, ops::FusedMatmul product, std::vector<int> operands,
+                       const ProductSums& sums) {
+  LoweredChain chain = lower_epilogue(to, to.plan.fusion.groups[group], product.product, sums);
+  product.chain = std::move(chain.program);
+  operands.insert(operands.end(), chain.buffers.begin() + product.product_count(), chain.buffers.end());
+  to.plan.steps.push_back({group, std::move(product), std::move(operands), ""});
 }
 
 void lower_contraction(Lowering& to, int group, const Contraction& c) { MatmulLowering(to, group, c).lower_matmul(); }
@@ -361,7 +366,7 @@ void lower_products(Lowering& to, int group) {
   if (first.grouped) return lower_grouped_product(to, group, first);
   if (g.statements.size() == 1)
     return lower_contraction(to, group, std::get<Contraction>(to.statement_at(products[0]).op));
-  FusedMatmulLowering(to, group, products).lower_group(g);
+  FusedMatmulLowering(to, group, products).lower_group();
 }
 
 }  // namespace ridge

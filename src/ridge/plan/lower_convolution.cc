@@ -12,10 +12,8 @@ namespace ridge {
 namespace {
 
 const Expression* find_convolution(const Lowering& to, const FusionGroup& group) {
-  for (const int s : group.statements) {
-    const Routine* const routine = routine_of(to.statement_at(s));
-    if (routine != nullptr && routine->kind == RoutineKind::conv) return &std::get<Expression>(to.statement_at(s).op);
-  }
+  for (const int s : group.statements)
+    if (const Expression* const conv = convolution_of(to.statement_at(s))) return conv;
   return nullptr;
 }
 
@@ -58,6 +56,11 @@ ops::MatmulProblem make_convolution_product(const Shape& x, const Shape& w, cons
 }
 
 }  // namespace
+
+const Expression* convolution_of(const Statement& statement) {
+  const Routine* const routine = routine_of(statement);
+  return routine != nullptr && routine->kind == RoutineKind::conv ? &std::get<Expression>(statement.op) : nullptr;
+}
 
 Shape channels_first(Shape shape, const Routine& conv) {
   if (conv.channels_last) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
@@ -195,11 +198,7 @@ bool lower_convolution(Lowering& to, int group) {
     return true;
   }
   const ProductDims dims = convolution_dims(to.shape_of(conv->result), routine);
-  const std::vector<int> sums{conv->result};
-  LoweredChain chain = lower_epilogue(to, g, {dims, product, sums});
-  std::vector<int> buffers{a, b, -1};
-  buffers.insert(buffers.end(), chain.buffers.begin() + 1, chain.buffers.end());
-  to.plan.steps.push_back({group, ops::FusedMatmul{product, {}, std::move(chain.program)}, std::move(buffers), ""});
+  add_fused_product(to, group, {product, {}, {}}, {a, b, -1}, {dims, {conv->result}});
   return true;
 }
 

@@ -45,6 +45,7 @@ struct PlanBuffer {
 //   row blocks: the operands (-1: scratch); loops: the operands, the result, on a CPU f32 sums of a scatter
 //   attention: q, k, v, o, log-sum-exp, lengths, starts of rows, starts of keys, page list; trailing ones are optional
 //   attention gradients: q, k, v, o, do, log-sum-exp, dq, dk, dv; routed rows: see ops/routing/problem.h
+//   image copy: from, to
 struct PlanStep {
   int group = 0;  // index into FusionPlan::groups
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,

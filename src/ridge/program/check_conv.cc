@@ -143,10 +143,7 @@ bool Parser::parse_pool_dimensions(Routine& out) {
 bool Parser::check_pool(const Routine& routine, const TensorRef& result) {
   const ParsedOperand x = operand_at_node(0);
   for (const Axis& a : routine.over)
-    if (!contains(x.axes, a))
-      return report_error(a.span,
-                          fmt::format("{} is not in {}{}", describe_axis(a), x.description, format_axes(x.axes)),
-                          "name dimensions of its argument");
+    if (!check_is_dimension(a, x)) return false;
   const AxesOfOperand argument{x.axes, x.description, x.span},
       over{routine.over, fmt::format("'{}'", routine_name(routine.kind)), routine.over.front().span};
   for (const Axis& a : x.axes)

@@ -306,11 +306,7 @@ bool Parser::check_scatter_result(const ParsedOperand& x, const ParsedOperand& i
 
 bool Parser::check_same_axes(const Routine& routine, const TensorRef& result) {
   const ParsedOperand x = operand_at_node(0);
-  if (!routine.over.empty() && !contains(x.axes, routine.over.front()))
-    return report_error(
-        routine.over.front().span,
-        fmt::format("{} is not in {}{}", describe_axis(routine.over.front()), x.description, format_axes(x.axes)),
-        "name a dimension of its argument");
+  if (!routine.over.empty() && !check_is_dimension(routine.over.front(), x)) return false;
   for (const Axis& a : x.axes)
     if (!is_literal_one(a) && !contains(result.axes, a))
       return report_error(

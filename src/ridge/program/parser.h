@@ -140,6 +140,7 @@ class Parser {
   bool parse_routine_arguments(Routine& out, const Token& keyword);
   bool parse_scan(const TensorRef& result, std::size_t first_token, const Token& open, Routine& out);
   bool check_scan_body(const TensorRef& result);
+  bool check_is_dimension(const Axis& over, const ParsedOperand& p);
   bool check_topk(const Routine& routine, const TensorRef& result);
   bool check_argmax(const Routine& routine, const TensorRef& result);
   bool check_index_result(const TensorRef& result);

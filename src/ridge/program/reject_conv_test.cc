@@ -289,7 +289,7 @@ TEST(Parse, RejectsInvalidPools) {
        R"(program:2:30: dimension 'D' is not in 'x'[N, C, H]
   y[N, C, H] = max_pool(x over D, window = 1)
                                ^
-  hint: name dimensions of its argument
+  hint: name a dimension of its argument
 )"},
   };
   expect_rejected(rejects);

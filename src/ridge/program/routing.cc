@@ -18,14 +18,18 @@ constexpr const char* routed_example = "write u[N, 2, F] = routed(x, w, i over E
 
 }  // namespace
 
+bool Parser::check_is_dimension(const Axis& over, const ParsedOperand& p) {
+  if (contains(p.axes, over)) return true;
+  return report_error(over.span,
+                      fmt::format("{} is not in {}{}", describe_axis(over), p.description, format_axes(p.axes)),
+                      "name a dimension of its argument");
+}
+
 // Checks that the result has the dimensions of p with one other dimension instead of E.
 bool Parser::check_topk(const Routine& routine, const TensorRef& result) {
   const ParsedOperand p = operand_at_node(0);
   const Axis& over = routine.over.front();
-  if (!contains(p.axes, over))
-    return report_error(over.span,
-                        fmt::format("{} is not in {}{}", describe_axis(over), p.description, format_axes(p.axes)),
-                        "name a dimension of its argument");
+  if (!check_is_dimension(over, p)) return false;
   for (const Axis& a : p.axes)
     if (!is_literal_one(a) && !(a == over) && !contains(result.axes, a))
       return report_error(
@@ -54,10 +58,7 @@ bool Parser::check_index_result(const TensorRef& result) {
 bool Parser::check_argmax(const Routine& routine, const TensorRef& result) {
   const ParsedOperand p = operand_at_node(0);
   const Axis& over = routine.over.front();
-  if (!contains(p.axes, over))
-    return report_error(over.span,
-                        fmt::format("{} is not in {}{}", describe_axis(over), p.description, format_axes(p.axes)),
-                        "name a dimension of its argument");
+  if (!check_is_dimension(over, p)) return false;
   const auto is_kept = [&](const Axis& a) { return is_literal_one(a) || (!(a == over) && contains(p.axes, a)); };
   const auto is_covered = [&](const Axis& a) { return is_literal_one(a) || a == over || contains(result.axes, a); };
   if (std::all_of(result.axes.begin(), result.axes.end(), is_kept) &&

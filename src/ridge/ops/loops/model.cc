@@ -1,6 +1,7 @@
 // Costs are in FLOPs at the vector peak of one core, two for each instruction, as `cpu_flops` of base/function.h: 80
 // take a nanosecond on the core that they were measured on (Zen 4, AVX-512, one thread, data in the L2, 2026-11-29).
-// Stores that do not bypass the caches read their lines first, which counts, too.
+// Stores that do not bypass the caches read their lines first, which counts, too. The costs of pools and rotary are
+// estimates: they count instructions and were not measured.
 #include "ridge/ops/loops/model.h"
 
 #include <algorithm>

@@ -211,7 +211,9 @@ Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::Devi
   RIDGE_TRY_STATUS(device::check_workspace(workspace, plan.workspace_bytes));
   const TileProblem t = make_tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
-  if (t.windows) return input_error("no kernel config supports the windows of this convolution");
+  if (t.windows)
+    return input_error("no kernel config counts the pixels of this convolution: expected fewer than 2^31",
+                       "use fewer images; --on cpu takes any number");
   const auto multiply = plan.path == MatmulPlan::Path::gemv ? multiply_gemv : multiply_plain;
   return multiply(t, make_output(call, t), stream);
 }

@@ -263,7 +263,7 @@ void decide_copies(TileProblem& t, const OperandCopies& wanted, std::size_t work
 // Returns the time of a convolution over that of the same product of matrices. A box of few pixels takes longer to load
 // than to multiply; blocks that share a tile of pixels by multicast load a part each. 1568 pixels of 9 x 512 channels
 // take 24.6 us with boxes of 32 pixels and 17.9 us with 80. The two numbers give the fastest choices on average over
-// the 14 shapes of tests/gpu/convolution_plans.cc (H200, 2026-11-29): 4 % above the fastest plans, 7 % without them.
+// the 14 shapes of tests/gpu/convolution_plans.cc (H200, 2026-11-29): 3 % above the fastest plans, 7 % without them.
 double window_load_factor(const MatmulConfig& c) {
   constexpr double full_box = 160, slope = 0.6;
   const double pixels = c.swap ? c.n / c.cluster_m : c.m / c.cluster_n;
