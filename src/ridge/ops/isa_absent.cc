@@ -25,6 +25,7 @@ namespace {
 }  // namespace
 
 void run_direct_convolution(const DirectConvolutionRun&) { stop_without_kernels(); }
+void run_depthwise(const DepthwiseRun&) { stop_without_kernels(); }
 void apply_epilogue(const tile::EpilogueTile&) { stop_without_kernels(); }
 void copy_windows(const WindowCopy&) { stop_without_kernels(); }
 void run_chain(const ChainRunArgs&) { stop_without_kernels(); }

@@ -158,6 +158,9 @@ void add_fused_product(Lowering& to, int group, ops::FusedMatmul product, std::v
 // Returns the statement's convolution, or nullptr.
 const Expression* convolution_of(const Statement& statement);
 
+// Returns whether the elements are contiguous, the last axis first.
+bool is_dense(const Shape& shape);
+
 // Returns the shape of a convolution's input, weights or result with its channels in second place.
 Shape channels_first(Shape shape, const Routine& conv);
 // Returns a convolution of these shapes, with channels in second place, without dtypes, as direct sums.

@@ -116,7 +116,7 @@ static Shape dense_shape(Shape shape) {
   return shape;
 }
 
-static bool is_dense(const Shape& shape) {
+bool is_dense(const Shape& shape) {
   const Shape dense = dense_shape(shape);
   return std::equal(shape.begin(), shape.end(), dense.begin(),
                     [](const SizedAxis& a, const SizedAxis& b) { return a.extent == 1 || a.stride == b.stride; });

@@ -21,6 +21,17 @@ ops::LoopAxis loop_axis(const SizedAxis& axis, const View& values, const View& i
   return {axis.extent, stride_of(values, axis.dim), stride_of(indices, axis.dim), stride_of(result, axis.dim)};
 }
 
+// Lowers a depthwise convolution that reads and writes channels last.
+void lower_channels_last(Lowering& to, int group, const Expression& e, ops::ConvLoops conv) {
+  conv.channels_last = true;
+  const std::vector<int> in = expression_operands(e);
+  const int input = convert_tensor(to, group, in[0], conv.x), weights = convert_tensor(to, group, in[1], conv.w);
+  to.plan.steps.push_back({.group = group,
+                           .kernel = std::move(conv),
+                           .buffers = {input, weights, to.view_of(e.result).buffer},
+                           .copy_description = ""});
+}
+
 // Lowers a convolution in groups of few output channels. Its kernel loads f32, bf16 and f16.
 void lower_direct_convolution(Lowering& to, int group, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
@@ -30,6 +41,9 @@ void lower_direct_convolution(Lowering& to, int group, const Expression& e) {
   out.x = loaded(in[0]);
   out.w = loaded(in[1]);
   out.y = to.dtype_of(e.result);
+  if (e.routine->channels_last && to.plan.fusion.target == Target::cpu && ops::uses_channel_blocks(out) &&
+      is_dense(to.shape_of(in[0])) && is_dense(to.shape_of(e.result)))
+    return lower_channels_last(to, group, e, std::move(out));
   const int input = convert_conv_operand(to, group, in[0], *e.routine, out.x),
             weights = convert_conv_operand(to, group, in[1], *e.routine, out.w),
             result = add_conv_result(to, e.result, *e.routine);

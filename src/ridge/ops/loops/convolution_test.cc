@@ -21,6 +21,7 @@ struct Case {
   std::int64_t batch = 1, groups = 1, inputs = 1, outputs = 1;  // channels per group
   std::vector<WindowAxis> axes;
   int threads = 1;
+  bool channels_last = false;
 
   std::int64_t in_size() const {
     return product([](const WindowAxis& a) { return a.in; });
@@ -39,13 +40,37 @@ struct Case {
   std::string text() const {
     std::ostringstream out_text;
     out_text << "batch " << batch << ", " << groups << " groups of " << inputs << " to " << outputs << " channels, "
-             << dtype_name(in) << " to " << dtype_name(out) << ", " << threads << " threads";
+             << dtype_name(in) << " to " << dtype_name(out) << ", " << threads << " threads"
+             << (channels_last ? ", channels last" : "");
     for (const WindowAxis& a : axes)
       out_text << "; in " << a.in << ", kernel " << a.kernel << ", stride " << a.stride << ", dilation " << a.dilation
                << ", padding " << a.padding;
     return out_text.str();
   }
 };
+
+ConvLoops make_loops(const Case& c) {
+  ConvLoops conv{.x = c.in,
+                 .w = c.in,
+                 .y = c.out,
+                 .batch = c.batch,
+                 .channels = c.groups * c.inputs,
+                 .out_channels = c.groups * c.outputs,
+                 .groups = c.groups,
+                 .windows = {},
+                 .stride = c.axes[0].stride,
+                 .padding = c.axes[0].padding,
+                 .dilation = c.axes[0].dilation,
+                 .channels_last = c.channels_last};
+  for (const WindowAxis& a : c.axes) conv.windows.push_back({a.in, a.out, a.kernel});
+  return conv;
+}
+
+// Position of element i of a channel in a tensor with `channels` channels of `size` elements.
+std::int64_t position(const Case& c, std::int64_t image, std::int64_t channels, std::int64_t channel, std::int64_t size,
+                      std::int64_t i) {
+  return image * channels * size + (c.channels_last ? i * channels + channel : channel * size + i);
+}
 
 Case random_case(std::mt19937_64& random, bool direct) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -63,6 +88,11 @@ Case random_case(std::mt19937_64& random, bool direct) {
     a.in = std::max<std::int64_t>(reach - 2 * padding, 1) + draw(0, dimensions == 3 ? 6 : 40);
     a.out = (a.in + 2 * padding - reach) / stride + 1;
     c.axes.push_back(a);
+  }
+  if (direct && dimensions < 3 && draw(0, 1) == 0) {  // depthwise, in blocks of channels
+    c.groups = draw(13, 50);
+    c.inputs = c.outputs = 1;
+    c.channels_last = draw(0, 1) == 0 && uses_channel_blocks(make_loops(c));
   }
   return c;
 }
@@ -86,7 +116,7 @@ double literal_sum(const Case& c, const std::vector<double>& x, const std::vecto
       }
       const std::int64_t group = k / c.outputs;
       if (inside)
-        sum += x[((n * c.groups + group) * c.inputs + channel) * c.in_size() + at] *
+        sum += x[position(c, n, c.groups * c.inputs, group * c.inputs + channel, c.in_size(), at)] *
                w[(k * c.inputs + channel) * c.kernel() + i];
     }
   return sum;
@@ -125,19 +155,7 @@ void run_as_product(const Case& c, const void* x, const void* w, void* y) {
 }
 
 void run_direct(const Case& c, void* x, void* w, void* y) {
-  ConvLoops conv{.x = c.in,
-                 .w = c.in,
-                 .y = c.out,
-                 .batch = c.batch,
-                 .channels = c.groups * c.inputs,
-                 .out_channels = c.groups * c.outputs,
-                 .groups = c.groups,
-                 .windows = {},
-                 .stride = c.axes[0].stride,
-                 .padding = c.axes[0].padding,
-                 .dilation = c.axes[0].dilation};
-  for (const WindowAxis& a : c.axes) conv.windows.push_back({a.in, a.out, a.kernel});
-  run_loops(conv, std::vector<void*>{x, w, y}, c.threads);
+  run_loops(make_loops(c), std::vector<void*>{x, w, y}, c.threads);
 }
 
 void check_case(const Case& c, std::mt19937_64& random, bool direct) {
@@ -155,7 +173,7 @@ void check_case(const Case& c, std::mt19937_64& random, bool direct) {
       for (std::int64_t o = 0; o < c.out_size(); ++o) {
         float rounded = 0;
         store(c.out, &rounded, 0, literal_sum(c, xs, ws, n, k, o));
-        const std::int64_t at = (n * out_channels + k) * c.out_size() + o;
+        const std::int64_t at = position(c, n, out_channels, k, c.out_size(), o);
         ASSERT_EQ(load(c.out, y.data(), at), load(c.out, &rounded, 0))
             << c.text() << ": image " << n << ", channel " << k << ", output " << o;
       }

@@ -52,7 +52,10 @@ Reason unsupported_reason(const PoolLoops& l) {
 Reason unsupported_reason(const RotaryLoops& l) { return too_many_axes_reason(l.axes); }
 Reason unsupported_reason(const QuantizeLoops& l) { return too_many_axes_reason(l.axes); }
 Reason unsupported_reason(const DequantizeLoops&) { return {}; }
-Reason unsupported_reason(const ConvLoops&) { return generated_kernel_reason("direct convolutions"); }
+Reason unsupported_reason(const ConvLoops& conv) {
+  if (conv.channels_last) return "direct convolutions: expected channels in second place, found them last";
+  return generated_kernel_reason("direct convolutions");
+}
 Reason unsupported_reason(const RecurrenceLoops&) { return generated_kernel_reason("recurrences"); }
 
 Status run_loops(const ConvLoops& conv, std::span<void* const> data, CUstream_st* stream) {

@@ -10,6 +10,10 @@
 
 namespace ridge::ops {
 
+static void* address_of(void* base, DType dtype, std::int64_t element) {
+  return static_cast<char*>(base) + element * (dtype_bits(dtype) / 8);
+}
+
 constexpr std::int64_t vector_floats = 16;  // floats in the widest vectors
 
 PaddedChannel::PaddedChannel(const ConvLoops& conv) {
@@ -23,6 +27,20 @@ PaddedChannel::PaddedChannel(const ConvLoops& conv) {
     elements.push_back(i * conv.dilation % conv.stride * phase + i * conv.dilation / conv.stride);
 }
 
+ChannelBlocks::ChannelBlocks(const ConvLoops& conv) {
+  const ConvWindow columns = conv.windows.back(), rows = conv.windows.size() == 2 ? conv.windows[0] : ConvWindow{};
+  in_width = columns.in;
+  out_width = columns.out;
+  kernel = rows.kernel * columns.kernel;
+  const auto rounded = [&](std::int64_t size) { return ceil_div(out_width, size) * size; };
+  tile = rounded(7) < rounded(8) ? 7 : 8;
+  const std::int64_t reach = (columns.kernel - 1) * conv.dilation;
+  row_pixels = std::max(in_width + 2 * conv.padding, (rounded(tile) - 1) * conv.stride + reach + 1);
+  rows_in = std::clamp<std::int64_t>(piece_pixels / in_width, 1, rows.in);
+  rows_out = std::clamp<std::int64_t>(piece_pixels / out_width, 1, rows.out);
+  ring_rows = (rows.kernel - 1) * conv.dilation + rows_in;
+}
+
 double direct_convolution_scratch(const ConvLoops& conv) {
   const PaddedChannel g(conv);
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
@@ -33,7 +51,45 @@ double direct_convolution_scratch(const ConvLoops& conv) {
          outputs * real(g.windows[0].out) * real(g.windows[1].out) * real(g.sums) + outputs * inputs * kernel;
 }
 
+// Vectors of channels have idle lanes unless the channels are whole blocks, and vectors of outputs have some at the end
+// of each row. Rows of x and y are transposed for the former, which takes less time than loading shifted rows.
+bool uses_channel_blocks(const ConvLoops& conv) {
+  constexpr std::int64_t block = ChannelBlocks::channels;
+  const bool is_depthwise =
+      conv.channels == conv.groups && conv.out_channels == conv.groups && conv.windows.size() <= 2;
+  const bool is_empty =
+      std::any_of(conv.windows.begin(), conv.windows.end(), [](const ConvWindow& w) { return w.in == 0; });
+  return is_depthwise && !is_empty && ceil_div(conv.channels, block) * block * 4 <= conv.channels * 5;
+}
+
+static void run_depthwise(const ConvLoops& conv, std::span<void* const> data, int threads) {
+  const ChannelBlocks geometry(conv);
+  std::int64_t in_size = 1, out_size = 1;
+  for (const ConvWindow& window : conv.windows) {
+    in_size *= window.in;
+    out_size *= window.out;
+  }
+  if (out_size == 0) return;
+  const std::int64_t blocks = ceil_div(conv.channels, ChannelBlocks::channels);
+  const auto scratch_bytes = static_cast<std::size_t>(geometry.scratch_floats()) * sizeof(float);
+  parallel_for(conv.batch * blocks, threads, [&](std::int64_t unit) {
+    const std::int64_t image = unit / blocks, first = unit % blocks * ChannelBlocks::channels;
+    const auto first_element = [&](std::int64_t size) {
+      return image * conv.channels * size + first * (conv.channels_last ? 1 : size);
+    };
+    pool::select_for_isa(plain::run_depthwise, avx2::run_depthwise, avx512::run_depthwise)(
+        {.conv = conv,
+         .geometry = geometry,
+         .channels = std::min(ChannelBlocks::channels, conv.channels - first),
+         .x = address_of(data[0], conv.x, first_element(in_size)),
+         .w = address_of(data[1], conv.w, first * geometry.kernel),
+         .y = address_of(data[2], conv.y, first_element(out_size)),
+         .scratch = static_cast<float*>(pool::thread_arenas().computed.ensure_size(scratch_bytes))});
+  });
+}
+
 void run_loops(const ConvLoops& conv, std::span<void* const> data, int threads) {
+  if (uses_channel_blocks(conv)) return run_depthwise(conv, data, threads);
   const PaddedChannel geometry(conv);
   const std::int64_t inputs = conv.channels / conv.groups, outputs = conv.out_channels / conv.groups;
   std::int64_t in_size = 1, out_size = 1, kernel = 1;
@@ -44,17 +100,14 @@ void run_loops(const ConvLoops& conv, std::span<void* const> data, int threads) 
   }
   if (out_size == 0) return;
   const auto scratch_bytes = static_cast<std::size_t>(direct_convolution_scratch(conv)) * sizeof(float);
-  const auto at = [](void* base, DType dtype, std::int64_t elements) {
-    return static_cast<char*>(base) + elements * (dtype_bits(dtype) / 8);
-  };
   parallel_for(conv.batch * conv.groups, threads, [&](std::int64_t unit) {
     const std::int64_t group = unit % conv.groups;
     pool::select_for_isa(plain::run_direct_convolution, avx2::run_direct_convolution, avx512::run_direct_convolution)(
         {.conv = conv,
          .geometry = geometry,
-         .x = at(data[0], conv.x, unit * inputs * in_size),
-         .w = at(data[1], conv.w, group * outputs * inputs * kernel),
-         .y = at(data[2], conv.y, unit * outputs * out_size),
+         .x = address_of(data[0], conv.x, unit * inputs * in_size),
+         .w = address_of(data[1], conv.w, group * outputs * inputs * kernel),
+         .y = address_of(data[2], conv.y, unit * outputs * out_size),
          .scratch = static_cast<float*>(pool::thread_arenas().computed.ensure_size(scratch_bytes))});
   });
 }

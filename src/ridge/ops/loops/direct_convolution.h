@@ -1,5 +1,6 @@
-// A convolution in groups of few output channels (depthwise), which would be slow as a product: each output row is a
-// vector of sums, to which every kernel element adds a shifted row of the input.
+// A convolution in groups of few output channels, which would be slow as a product. In general each output row is a
+// vector of sums, to which every kernel element adds a shifted row of the input. If each channel is a group
+// (depthwise), a vector may instead hold one pixel of many channels, whose rows are transposed on the way in and out.
 #pragma once
 
 #include <array>
@@ -32,15 +33,43 @@ struct DirectConvolutionRun {
   float* scratch;
 };
 
-// Variants of direct_convolution_body.cc, which is compiled once per instruction set.
+// How pixels of `channels` channels are convolved in two dimensions. A pixel is `channels` floats.
+struct ChannelBlocks {
+  static constexpr std::int64_t channels = 16, max_tile = 8, piece_pixels = 64;
+  explicit ChannelBlocks(const ConvLoops& conv);
+  std::int64_t tile = 0;                   // outputs whose sums stay in registers: 7 or 8
+  std::int64_t row_pixels = 0;             // pixels of a padded input row
+  std::int64_t ring_rows = 0;              // padded input rows that are kept
+  std::int64_t rows_in = 0, rows_out = 0;  // rows that are transposed together
+  std::int64_t in_floats() const { return channels * rows_in * in_width; }
+  std::int64_t ring_floats() const { return channels * ring_rows * row_pixels; }
+  std::int64_t out_floats() const { return channels * (rows_out * out_width + max_tile); }
+  std::int64_t scratch_floats() const { return in_floats() + ring_floats() + out_floats() + channels * kernel; }
+  std::int64_t in_width = 0, out_width = 0, kernel = 0;
+};
+
+// Up to ChannelBlocks::channels channels of one image of a depthwise convolution.
+struct DepthwiseRun {
+  const ConvLoops& conv;
+  const ChannelBlocks& geometry;
+  std::int64_t channels;
+  const void *x, *w;  // data of the first channel
+  void* y;
+  float* scratch;
+};
+
+// Variants of direct_convolution_body.cc and depthwise_body.cc, which are compiled once per instruction set.
 namespace plain {
 void run_direct_convolution(const DirectConvolutionRun& run);
-}
+void run_depthwise(const DepthwiseRun& run);
+}  // namespace plain
 namespace avx2 {
 void run_direct_convolution(const DirectConvolutionRun& run);
-}
+void run_depthwise(const DepthwiseRun& run);
+}  // namespace avx2
 namespace avx512 {
 void run_direct_convolution(const DirectConvolutionRun& run);
-}
+void run_depthwise(const DepthwiseRun& run);
+}  // namespace avx512
 
 }  // namespace ridge::ops

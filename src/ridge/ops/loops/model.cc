@@ -23,6 +23,8 @@ constexpr double rotated_element_cost = 12, rotated_line_cost = 3000, rotary_ang
 constexpr double recurrence_step_cost = 12, transposed_operand_cost = 60;
 constexpr double multiply_add_cost = 2.6, padded_element_cost = 18,
                  channel_cost = 12000;  // costs of direct convolutions
+constexpr double pixel_multiply_add_cost = 1.36, transposed_element_cost = 16, copied_element_cost = 4,
+                 block_cost = 12000;  // costs of direct convolutions by blocks of channels
 constexpr double encode_cost = 45, short_block_encode_cost = 200, decode_cost = 25;
 constexpr double cached_stores = 2;  // Bytes that move for each byte that is stored without bypassing the caches.
 
@@ -40,6 +42,21 @@ double table_traffic(const GatherScatterLoops& l, double elements) {
 
 }  // namespace
 
+// Every kernel element is added to tiles of pixels of whole blocks of channels.
+static double channel_blocks_cost(const ConvLoops& l) {
+  const ChannelBlocks g(l);
+  const double blocks = real(l.batch) * std::ceil(real(l.channels) / real(ChannelBlocks::channels));
+  const double tiles = std::ceil(real(g.out_width) / real(g.tile)) * real(l.windows.size() == 2 ? l.windows[0].out : 1);
+  const double sums = blocks * real(ChannelBlocks::channels) * tiles * real(g.tile);
+  double inputs = real(l.batch) * real(l.channels), outputs = inputs;
+  for (const ConvWindow& window : l.windows) {
+    inputs *= real(window.in);
+    outputs *= real(window.out);
+  }
+  const double element_cost = l.channels_last ? copied_element_cost : transposed_element_cost;
+  return sums * real(g.kernel) * pixel_multiply_add_cost + (inputs + outputs) * element_cost + blocks * block_cost;
+}
+
 // Every kernel element is added to whole vectors of sums.
 CpuForecast cpu_forecast(const ConvLoops& l, int) {
   const PaddedChannel channel(l);
@@ -52,11 +69,13 @@ CpuForecast cpu_forecast(const ConvLoops& l, int) {
   const double images = real(l.batch), pairs = real(l.out_channels) * real(l.channels) / real(l.groups);
   const double padded = real(channel.rows[0]) * real(channel.rows[1]) * real(channel.rows[2]);
   const double per_channel = channel_cost + padded_element_cost * (padded + real(channel.plane_floats()));
-  return make_loops_forecast(
-      "direct convolution",
-      bytes_of(l.x, images * real(l.channels) * inputs) + bytes_of(l.w, pairs * kernel) +
-          cached_stores * bytes_of(l.y, images * real(l.out_channels) * outputs),
-      images * (pairs * real(channel.plane_floats()) * kernel * multiply_add_cost + real(l.channels) * per_channel));
+  return make_loops_forecast("direct convolution",
+                             bytes_of(l.x, images * real(l.channels) * inputs) + bytes_of(l.w, pairs * kernel) +
+                                 cached_stores * bytes_of(l.y, images * real(l.out_channels) * outputs),
+                             uses_channel_blocks(l)
+                                 ? channel_blocks_cost(l)
+                                 : images * (pairs * real(channel.plane_floats()) * kernel * multiply_add_cost +
+                                             real(l.channels) * per_channel));
 }
 
 CpuForecast cpu_forecast(const GatherScatterLoops& l, int threads) {

@@ -98,6 +98,16 @@ TEST(LoopsModel, a_direct_convolution_adds_whole_vectors) {
   EXPECT_LT(wide, 1.1 * narrow);
 }
 
+TEST(LoopsModel, a_depthwise_convolution_adds_whole_blocks_of_channels) {
+  ConvLoops conv{.batch = 1, .channels = 16, .out_channels = 16, .groups = 16, .windows = {{9, 7, 3}, {9, 7, 3}}};
+  const double one = cpu_forecast(conv, 1).vector_flops;
+  conv.channels = conv.out_channels = conv.groups = 31;
+  EXPECT_NEAR(cpu_forecast(conv, 1).vector_flops, 2 * one, 0.1 * one);
+  const double transposed = cpu_forecast(conv, 1).vector_flops;
+  conv.channels_last = true;
+  EXPECT_LT(cpu_forecast(conv, 1).vector_flops, transposed);
+}
+
 TEST(LoopsModel, a_recurrence_costs_its_functions) {
   const RecurrenceOperand line{DType::f32, {1, 256}};
   const RecurrenceLoops l{{256, 9},

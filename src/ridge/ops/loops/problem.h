@@ -21,12 +21,16 @@ struct ConvLoops {
   std::int64_t batch = 1, channels = 1, out_channels = 1, groups = 1;
   std::vector<ConvWindow> windows;  // One to three
   std::int64_t stride = 1, padding = 0, dilation = 1;
+  bool channels_last = false;  // x[N, H, W, C] and y[N, P, Q, K] rather than x[N, C, H, W] and y[N, K, P, Q]
   bool operator==(const ConvLoops&) const = default;
 };
 
 // Returns the f32 elements that a thread needs to run a convolution directly (direct_convolution.h). Large paddings and
 // strides need far more than the tensors have.
 double direct_convolution_scratch(const ConvLoops& conv);
+
+// True if a CPU computes a pixel of many channels at once. Then x and y may have channels last.
+bool uses_channel_blocks(const ConvLoops& conv);
 
 // Extent of one loop and its strides in three tensors, in elements.
 struct LoopAxis {
