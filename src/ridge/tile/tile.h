@@ -51,6 +51,7 @@ struct EpilogueTile {
 struct TargetOutput {
   Epilogue epilogue{};
   void (*write_tile)(const EpilogueTile&) = nullptr;  // if null, sums are converted to the view's type and stored
+  bool only_rounds_to_bf16 = false;                   // true if write_tile stores the sums as bf16, unchanged otherwise
 };
 #endif
 
