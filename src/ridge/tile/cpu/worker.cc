@@ -117,14 +117,17 @@ void Worker::pack_right(const RecordedLoad& b, Unit* out) const {
       }
 }
 
-// Packs a stage of a computed B. Where a unit is one element, B is written to its panels; else some rows of k for four
-// panels are written to a buffer in the L1, and packed from there.
+// Packs a stage of a computed B. If the operand can write units, B is written to its panels; else some rows of k for
+// four panels are written to a buffer in the L1, and packed from there.
 void Worker::pack_computed_right(const RecordedLoad& b, Unit* out) const {
   const Engine& e = *team_.operands.engine;
   const ComputedOperand& operand = *b.matrix->computed;
   const int bytes = team_.operands.right_bytes;
   const Index units = packed_units(e, b.k.size), columns_together = 4 * e.cols, k_block = 16 * e.per_unit;
-  if (e.right_in_place) return operand.copy(operand, team_.batch, b.k, b.rows, {out, e.cols, e.cols, e.cols * units});
+  const bool writes_pairs = operand.writes_pairs && e.per_unit == 2 && bytes == 2 && e.step_multiple == 1;
+  if (e.right_in_place || writes_pairs)
+    return operand.copy(operand, team_.batch, b.k, b.rows,
+                        {out, e.cols * e.per_unit, e.cols, e.cols * units * e.per_unit, e.per_unit});
   char* const copied = static_cast<char*>(
       pool::thread_arenas().computed.ensure_size(static_cast<std::size_t>(columns_together * k_block * bytes)));
   for (Index group = 0; group < b.rows.size; group += columns_together)
