@@ -51,19 +51,23 @@ struct EpilogueTile {
 struct TargetOutput {
   Epilogue epilogue{};
   void (*write_tile)(const EpilogueTile&) = nullptr;  // if null, sums are converted to the view's type and stored
+  bool only_rounds_to_bf16 = false;                   // true if write_tile stores the sums as bf16, unchanged otherwise
 };
 #endif
 
 // The memory to which a computed operand is written, in elements: element (k, column) at data + column / panel *
-// panel_stride + k * row_stride + column % panel. Writes may extend to the next multiple of 64 bytes in a panel.
+// panel_stride + k / per_unit * row_stride + column % panel * per_unit + k % per_unit. The first k is a multiple of
+// per_unit, and the last unit is filled with zeros. Writes may extend to the next multiple of 64 bytes in a panel.
 struct CopyTarget {
   void* data = nullptr;
   Index row_stride = 0, panel = 0, panel_stride = 0;
+  int per_unit = 1;  // 2 only if the operand writes pairs
 };
 // A right operand that no memory holds, such as the windows of a convolution. A CPU calls `copy` to pack some rows of k
 // for some columns.
 struct ComputedOperand {
   void (*copy)(const ComputedOperand& operand, Index batch, Range k, Range columns, const CopyTarget& to) = nullptr;
+  bool writes_pairs = false;
 };
 
 // A matrix in memory: element (r, c) of batch i at data + i*batch_stride + r*row_stride + c*col_stride, in elements.

@@ -57,7 +57,8 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   g.d = {static_cast<Sum*>(call.d), p.size.m, p.size.n, layout.row_stride, layout.col_stride, layout.batch_stride};
   constexpr bool sums_are_integers = std::is_same_v<Sum, std::int32_t>;
   if (!is_store_only(call.epilogue) || p.d.dtype != (sums_are_integers ? DType::int32 : DType::f32))
-    g.d.target = {to_tile_epilogue(call.epilogue, p.d.dtype), apply_epilogue};
+    g.d.target = {to_tile_epilogue(call.epilogue, p.d.dtype), apply_epilogue,
+                  is_store_only(call.epilogue) && p.d.dtype == DType::bf16};
   const tile::cpu::MatmulSizes sizes{p.batch, p.size};
   tile::cpu::run_kernel<Kernel>(
       g, sizes, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, pool::this_cpu(), packed_b != nullptr), threads);

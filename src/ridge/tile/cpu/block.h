@@ -71,6 +71,9 @@ template <class V> constexpr bool can_stream = requires(typename V::Sum* p, type
   V::sum_stream(p, x);
 };
 
+// True if V stores sums rounded to bf16.
+template <class V> constexpr bool can_round = requires(Bf16* p, typename V::Register x) { V::sum_store_rounded(p, x); };
+
 // True if the register block of V can pack B while it multiplies.
 template <class V> constexpr bool can_pack_right = requires(Unit* p, typename V::Register x) { V::store_packed(p, x); };
 
@@ -85,8 +88,8 @@ template <class V> [[gnu::always_inline]] inline auto partial_lanes(int n) {
 // Prefetches C of one panel: the first and the last column of each row, because rows need not start at a line.
 // Prefetching a panel earlier is slower: rows with a power-of-two stride share one L1 set, from which loads of B would
 // evict them. Splitting the loop over k to prefetch midway costs a twentieth of the speed if other threads use memory.
-template <class V, int rows, int vectors>
-[[gnu::always_inline]] inline void prefetch_c(const typename V::Sum* c, Index stride) {
+template <class V, int rows, int vectors, class T>
+[[gnu::always_inline]] inline void prefetch_c(const T* c, Index stride) {
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i, c += stride) {
     __builtin_prefetch(c, 1);
@@ -176,6 +179,8 @@ template <class V, bool edge> struct PanelOutput {
   using Sum = typename V::Sum;
   Sum* c;
   Index c_stride;
+  Bf16* rounded;
+  Index rounded_stride;
   decltype(partial_lanes<V>(0)) last;
   bool add, stream;
 
@@ -187,6 +192,9 @@ template <class V, bool edge> struct PanelOutput {
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; ++j) one(row_c + V::lanes * j, sums[i][j], edge && j == vectors - 1);
     };
+    if constexpr (can_round<V>) {
+      if (rounded != nullptr) return store_rounded_sums(sums);
+    }
     if (add) {
       finish([&](Sum * at, Register sum, bool part) __attribute__((always_inline)) {
         if (part)
@@ -204,13 +212,30 @@ template <class V, bool edge> struct PanelOutput {
       });
     }
   }
+
+ private:
+  template <int rows, int vectors>
+  [[gnu::always_inline]] void store_rounded_sums(const Register (&sums)[rows][vectors]) const {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) {
+        const bool part = edge && j == vectors - 1;
+        const Sum* const from = c + i * c_stride + V::lanes * j;
+        Bf16* const to = rounded + i * rounded_stride + V::lanes * j;
+        Register sum = sums[i][j];
+        if (add) sum = V::sum_add(sum, part ? V::sum_load_part(from, last) : V::sum_load(from));
+        part ? V::sum_store_rounded_part(to, sum, last) : V::sum_store_rounded(to, sum);
+      }
+  }
 };
 
 // Multiplies A with one panel of B. Fields of x are copied to locals, because the compiler must assume that a store to
 // C changes x.
 template <class V, int rows, int vectors, bool packed, bool edge, bool packs_right>
 [[gnu::always_inline]] inline void multiply_panel(const BlockArgs& x, const Unit* b, Unit* keep, typename V::Sum* c,
-                                                  bool add, bool stream, PrefetchCursor<V, packed>& cursor) {
+                                                  Bf16* rounded, bool add, bool stream,
+                                                  PrefetchCursor<V, packed>& cursor) {
   constexpr int lanes = V::lanes;
   typename V::Register sums[rows][vectors];
   start_sums<V>(x, sums);
@@ -246,7 +271,7 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool packs_rig
     }
   };
   run_steps(x.steps, a, cursor, step);
-  const PanelOutput<V, edge> output{c, x.c_stride, last, add, stream};
+  const PanelOutput<V, edge> output{c, x.c_stride, rounded, x.rounded_stride, last, add, stream};
   output.store_sums(sums);
 }
 
@@ -256,15 +281,18 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool packs_rig
   auto* c = static_cast<typename V::Sum*>(x.c);
   const Unit* b = x.b;
   Unit* keep = x.packed_out;
+  Bf16* rounded = x.rounded;
   const bool add = x.accumulate, stream = can_stream<V> && x.non_temporal;
   const Index panel_units = x.panel_stride;
   PrefetchCursor<V, packed> cursor(x.prefetch_a, x.prefetch_b);
   for (int panel = x.panels;;) {
-    if (!stream) prefetch_c<V, rows, vectors>(c, x.c_stride);
-    multiply_panel<V, rows, vectors, packed, edge, packs_right>(x, b, keep, c, add, stream, cursor);
+    if (!stream && (add || rounded == nullptr)) prefetch_c<V, rows, vectors>(c, x.c_stride);
+    if (can_round<V> && rounded != nullptr) prefetch_c<V, rows, vectors>(rounded, x.rounded_stride);
+    multiply_panel<V, rows, vectors, packed, edge, packs_right>(x, b, keep, c, rounded, add, stream, cursor);
     if (--panel <= 0) return;
     b += panel_units;
     c += width;
+    if (can_round<V> && rounded != nullptr) rounded += width;
     cursor.next_panel();
     if constexpr (packs_right) keep += x.packed_out_stride;
   }

@@ -45,6 +45,8 @@ struct BlockArgs {
   Index steps = 0;
   void* c = nullptr;  // float or int32
   Index c_stride = 0;
+  Bf16* rounded = nullptr;  // if not null, the finished sums are rounded and stored here, and C is read at most
+  Index rounded_stride = 0;
   int rows = 0, cols = 0;
   int panels = 1;               // number of adjacent panels of B to multiply; more than one needs full vectors
   Index panel_stride = 0;       // distance between panels of B
@@ -121,6 +123,7 @@ struct Engine {
   int left_tail = 0;
   bool left_in_place = false;      // A along k can be read in place if k is a multiple of per_unit * step_multiple
   bool right_in_place = false;     // true if B across k can be read in place, because a unit is one element
+  bool rounds_to_bf16 = false;     // true if the register block stores rounded sums (BlockArgs::rounded)
   bool block_packs_right = false;  // true if the register block can pack B while reading B in place
   void (*multiply_block)(const BlockArgs&) = nullptr;
   void (*release_tiles)() = nullptr;  // releases AMX tiles that stay configured (BlockArgs::tile_shape)

@@ -20,6 +20,13 @@ struct V : FloatVectors512<Bf16Tag> {
     asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(b), "m"(a));
     return c;
   }
+  // The conversion flushes subnormal numbers to 0, as vdpbf16ps has done with the sums.
+  [[gnu::always_inline]] static void sum_store_rounded(Bf16* p, Register x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
+  }
+  [[gnu::always_inline]] static void sum_store_rounded_part(Bf16* p, Register x, __mmask16 part) {
+    _mm256_mask_storeu_epi16(p, part, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
+  }
 };
 
 using QuadVectors = QuadVectors512<Bf16Tag>;
@@ -33,6 +40,7 @@ template <class A, class B> constexpr Engine pair_engines{
     .cols = 32,
     .per_unit = 2,
     .left_in_place = sizeof(A) == 2,
+    .rounds_to_bf16 = true,
     .multiply_block = dispatch_block<V, 14, sizeof(A) == 2>,
     .left_packers = packers_avx512<Bf16Tag, A, Bf16>,
     .right_packers = packers_avx512<Bf16Tag, B, Bf16>,

@@ -32,14 +32,17 @@ struct CpuLoader : CheckedLoads<CpuLoader, CpuPosition> {
 
 struct CpuMultiplier : OnlyMultiplies<CpuPosition> {
   Worker& worker;
-  Index width = 0;  // number of columns of the sums, over all matrices in the right tile
+  Index width = 0;          // number of columns of the sums, over all matrices in the right tile
+  Bf16* rounded = nullptr;  // if not null, the product completes the sums, which are rounded and stored here
+  Index rounded_stride = 0;
   template <int m, int n, int groups, class Sum, class A, class B>
   void mma(Accumulator<m, n, groups, Sum>& acc, const A& a, Transposed<B> b) const {
     static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
     static_assert(sizeof(Sum) == sizeof(Unit), "mma: sums are f32 or int32");
     Sum* sums = acc.sums;
     for (int i = 0; i < b.tile.part_count; ++i) {
-      worker.multiply_operands({sums, acc.stride, acc.is_written}, a.parts[0], b.tile.parts[i], i);
+      worker.multiply_operands({sums, acc.stride, acc.is_written, rounded, rounded_stride}, a.parts[0], b.tile.parts[i],
+                               i);
       sums += b.tile.parts[i].rows.size;
     }
     acc.is_written = true;
@@ -132,7 +135,8 @@ struct OperandScan : CpuPosition {  // records the operands that a kernel loads 
   int left_bytes = 0, right_bytes = 0;  // bytes per element
   Index right_parts = 0;                // number of right matrices
   bool right_uniform = true;
-  void* direct_output = nullptr;  // output that stores sums unchanged, or null
+  void* direct_output = nullptr;   // output that stores sums unchanged, or null
+  Bf16* rounded_output = nullptr;  // output that stores sums rounded to bf16, or null
   Index row_stride = 0, batch_stride = 0;
 
   template <class Tile, class Along, bool is_constant>
@@ -153,8 +157,11 @@ struct OperandScan : CpuPosition {  // records the operands that a kernel loads 
   template <class T, int m, int n, class Sums> void store(const OutputView<T, m, n>&, const Sums&, Row, Col) {}
   template <class T, int m, int n, int groups, class Sum>
   void store(const OutputView<T, m, n>& view, const Accumulator<m, n, groups, Sum>&, Row, Col) {
-    if (!std::is_same_v<T, Sum> || view.col_stride != 1 || view.target.write_tile != nullptr) return;
-    direct_output = view.data;
+    if (!std::is_same_v<T, Sum> || view.col_stride != 1) return;
+    if (view.target.only_rounds_to_bf16)
+      rounded_output = reinterpret_cast<Bf16*>(view.data);
+    else if (view.target.write_tile == nullptr)
+      direct_output = view.data;
     row_stride = view.row_stride;
     batch_stride = view.batch_stride;
   }
@@ -284,14 +291,24 @@ template <class Kernel> class MatmulRun {
       CpuLoader loader{position};
       Kernel::load(loader, tiles, globals_, stage_range(stage));
       CpuMultiplier multiplier{position, worker, sums_width(col)};
+      if (stage + 1 == schedule_.stages && rounds_in_block()) {
+        multiplier.rounded = scan_.rounded_output + team.batch * scan_.batch_stride +
+                             position.row_range.begin * scan_.row_stride + col.begin;
+        multiplier.rounded_stride = scan_.row_stride;
+      }
       Kernel::compute(multiplier, acc, tiles);
     } else {
       for (Index i = 0; i < in_group.size; ++i) std::fill_n(acc.sums + i * acc.stride, sums_width(col), Sum{});
     }
     worker.panels_remaining -= ceil_div(in_group.size, schedule_.panel_rows);
-    if (stage + 1 < schedule_.stages) return;
+    if (stage + 1 < schedule_.stages || (problem_.size.k > 0 && rounds_in_block())) return;
     CpuStorer storer{position, team.batch};
     Kernel::store(storer, globals_, acc);
+  }
+
+  // True if the register block rounds complete sums and stores them in the output.
+  bool rounds_in_block() const {
+    return scan_.rounded_output != nullptr && operands_.engine->rounds_to_bf16 && !schedule_.skinny;
   }
 
   Index sums_width(Col col) const { return col.size * scan_.right_parts; }

@@ -117,14 +117,17 @@ void Worker::pack_right(const RecordedLoad& b, Unit* out) const {
       }
 }
 
-// Packs a stage of a computed B. Where a unit is one element, B is written to its panels; else some rows of k for four
-// panels are written to a buffer in the L1, and packed from there.
+// Packs a stage of a computed B. If the operand can write units, B is written to its panels; else some rows of k for
+// four panels are written to a buffer in the L1, and packed from there.
 void Worker::pack_computed_right(const RecordedLoad& b, Unit* out) const {
   const Engine& e = *team_.operands.engine;
   const ComputedOperand& operand = *b.matrix->computed;
   const int bytes = team_.operands.right_bytes;
   const Index units = packed_units(e, b.k.size), columns_together = 4 * e.cols, k_block = 16 * e.per_unit;
-  if (e.right_in_place) return operand.copy(operand, team_.batch, b.k, b.rows, {out, e.cols, e.cols, e.cols * units});
+  const bool writes_pairs = operand.writes_pairs && e.per_unit == 2 && bytes == 2 && e.step_multiple == 1;
+  if (e.right_in_place || writes_pairs)
+    return operand.copy(operand, team_.batch, b.k, b.rows,
+                        {out, e.cols * e.per_unit, e.cols, e.cols * units * e.per_unit, e.per_unit});
   char* const copied = static_cast<char*>(
       pool::thread_arenas().computed.ensure_size(static_cast<std::size_t>(columns_together * k_block * bytes)));
   for (Index group = 0; group < b.rows.size; group += columns_together)
@@ -235,12 +238,13 @@ void Worker::multiply_operands(const SumsTarget& sums, const RecordedLoad& a, co
   BlockArgs block;
   block.steps = steps;
   block.c_stride = sums.stride;
+  block.rounded_stride = sums.rounded_stride;
   block.left_packed = s.pack_left;
   block.accumulate = sums.accumulate;
   if (e.release_tiles != nullptr) block.tile_shape = &shape_;
   block.a_stride = a.matrix->row_stride / e.per_unit;
   // An output of 32 MiB or more that is written once would only evict the operands from the caches.
-  block.non_temporal = s.stages == 1 && !sums.accumulate &&
+  block.non_temporal = s.stages == 1 && !sums.accumulate && sums.rounded == nullptr &&
                        team_.problem.size.m * team_.problem.size.n >= min_streamed_elements &&
                        reinterpret_cast<std::uintptr_t>(sums.data) % 64 == 0 && sums.stride % 16 == 0;
   has_streamed_ |= block.non_temporal;
@@ -254,14 +258,16 @@ void Worker::multiply_operands(const SumsTarget& sums, const RecordedLoad& a, co
                   ? ensure_left_packed(a, p, panel)
                   : reinterpret_cast<const Unit*>(element_address(*a.matrix, team_.batch, a.rows.begin + panel.begin,
                                                                   a.k.begin, team_.operands.left_bytes));
-    Unit* const c = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
+    SumsTarget of_panel = sums;
+    of_panel.data = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
+    if (sums.rounded != nullptr) of_panel.rounded += panel.begin * sums.rounded_stride;
     if (p > 0 && from.packed_out != nullptr) from = prepare_right_panels(b, right_part);
-    multiply_column_panels(block, from, c, b.rows.size, {a, p, count});
+    multiply_column_panels(block, from, of_panel, b.rows.size, {a, p, count});
   }
 }
 
 // Multiplies one panel of A with all panels of B: all full panels at once, then the partial one.
-void Worker::multiply_column_panels(BlockArgs& block, const RightPanels& from, Unit* c, Index columns,
+void Worker::multiply_column_panels(BlockArgs& block, const RightPanels& from, const SumsTarget& sums, Index columns,
                                     const LeftPanel& left) {
   const Engine& e = *team_.operands.engine;
   block.b_stride = from.stride;
@@ -273,7 +279,8 @@ void Worker::multiply_column_panels(BlockArgs& block, const RightPanels& from, U
     block.panels = j == 0 && full_panels > 0 ? static_cast<int>(full_panels) : 1;
     block.cols = static_cast<int>(std::min<Index>(e.cols, columns - j));
     block.b = from.data + column_panel * from.panel;
-    block.c = c + j;
+    block.c = static_cast<Unit*>(sums.data) + j;
+    block.rounded = sums.rounded != nullptr ? sums.rounded + j : nullptr;
     if (from.packed_out != nullptr) block.packed_out = from.packed_out + column_panel * block.packed_out_stride;
     // Two assignments, because copying prefetch_a to prefetch_b would wait for all earlier stores of sums.
     const char* const block_address = reinterpret_cast<const char*>(block.b);

@@ -25,6 +25,8 @@ struct SumsTarget {  // destination of a product
   void* data = nullptr;
   Index stride = 0;
   bool accumulate = false;
+  Bf16* rounded = nullptr;  // if not null, the sums are complete, and are rounded and stored here
+  Index rounded_stride = 0;
 };
 
 struct NextItem {  // operands of the next work item, to prefetch; null or empty if unknown
@@ -71,7 +73,8 @@ class Worker {
     const RecordedLoad& load;
     Index index, count;
   };
-  void multiply_column_panels(BlockArgs& block, const RightPanels& from, Unit* c, Index columns, const LeftPanel& left);
+  void multiply_column_panels(BlockArgs& block, const RightPanels& from, const SumsTarget& sums, Index columns,
+                              const LeftPanel& left);
   void prefetch_left(BlockArgs& block, const LeftPanel& current, Index from) const;
   void prefetch_right(BlockArgs& block, Index panel, Index column) const;
 

@@ -69,7 +69,8 @@ struct OutputWalk {
 };
 
 template <class T> T* panel_address(const WindowCopy& copy, std::int64_t column) {
-  return static_cast<T*>(copy.to.data) + column / copy.to.panel * copy.to.panel_stride + column % copy.to.panel;
+  return static_cast<T*>(copy.to.data) + column / copy.to.panel * copy.to.panel_stride +
+         column % copy.to.panel * copy.to.per_unit;
 }
 
 bool contains(const KernelOffset& offset, std::int64_t output) { return output >= offset.begin && output < offset.end; }
@@ -156,11 +157,11 @@ template <class T> class VectorOfColumns {
     for (const std::array<std::int64_t, 3>& at : rows.kernel)
       masks.of_kernel.push_back(masks.along[0][at[0]] & masks.along[1][at[1]] & masks.along[2][at[2]]);
     if (stride_ == 1)
-      copy_rows_with<1>(rows, masks.of_kernel, out);
+      copy_rows_with<1>(rows.first_inputs, masks.of_kernel, out);
     else if (stride_ == 2)
-      copy_rows_with<2>(rows, masks.of_kernel, out);
+      copy_rows_with<2>(rows.first_inputs, masks.of_kernel, out);
     else
-      copy_rows_with<0>(rows, masks.of_kernel, out);
+      copy_rows_with<0>(rows.first_inputs, masks.of_kernel, out);
   }
 
  private:
@@ -169,22 +170,44 @@ template <class T> class VectorOfColumns {
     std::uint32_t mask = 0;
   };
 
-  template <int stride>
-  void copy_rows_with(const RowTable& rows, const std::vector<std::uint32_t>& masks, T* out) const {
+  // Copies rows, each alone or two together as pairs.
+  template <int stride> void copy_rows_with(const std::vector<std::int64_t>& first_inputs,
+                                            const std::vector<std::uint32_t>& masks, T* out) const {
     const T* const x = static_cast<const T*>(copy_.input);
     const std::uint32_t *const first_mask = masks.data(), *const last_mask = first_mask + masks.size();
     const std::uint32_t* mask = first_mask;
     const Segment* const segments = segments_.data();
     const Segment* const last_segment = segments + segment_count_;
     const std::int64_t row_stride = copy_.to.row_stride;
-    for (const std::int64_t first : rows.first_inputs) {
+    const auto load_row = [&](std::int64_t first) {
       __m512i value = _mm512_setzero_si512();
       for (const Segment* s = segments; s != last_segment; ++s)
         value = load<stride>(value, *mask & s->mask, x + first + s->input);
-      _mm512_storeu_si512(out, value);
-      out += row_stride;
       if (++mask == last_mask) mask = first_mask;
+      return value;
+    };
+    if constexpr (sizeof(T) == 2)
+      if (copy_.to.per_unit == 2) {
+        const __m512i low = pair_indices(0), high = pair_indices(lanes / 2);
+        for (std::size_t i = 0; i < first_inputs.size(); i += 2, out += row_stride) {
+          const __m512i a = load_row(first_inputs[i]);
+          const __m512i b = i + 1 < first_inputs.size() ? load_row(first_inputs[i + 1]) : _mm512_setzero_si512();
+          _mm512_storeu_si512(out, _mm512_permutex2var_epi16(a, low, b));
+          _mm512_storeu_si512(out + lanes, _mm512_permutex2var_epi16(a, high, b));
+        }
+        return;
+      }
+    for (const std::int64_t first : first_inputs) {
+      _mm512_storeu_si512(out, load_row(first));
+      out += row_stride;
     }
+  }
+
+  // Returns the indices of lanes first, first, first + 1, first + 1, … of two vectors in turn.
+  static __m512i pair_indices(int first) {
+    std::int16_t indices[32];
+    for (int i = 0; i < 32; ++i) indices[i] = static_cast<std::int16_t>(first + i / 2 + i % 2 * 32);
+    return _mm512_loadu_si512(indices);
   }
 
   static std::uint32_t range_mask(std::int64_t begin, std::int64_t end) {  // at most 32 lanes

@@ -30,6 +30,7 @@ WindowOperand::WindowOperand(const MatmulProblem& problem, const void* input_dat
       batch_stride(problem.b.batch_stride),
       element_bytes(dtype_bits(problem.b.dtype) / 8) {
   for (std::size_t d = 0; d < 3; ++d) offsets[d] = list_offsets(windows->axes[d]);
+  writes_pairs = element_bytes == 2 && pool::active_isa() >= pool::Isa::avx512;
   copy = [](const ComputedOperand& operand, tile::Index batch, tile::Range k, tile::Range columns,
             const tile::CopyTarget& to) {
     const auto& self = static_cast<const WindowOperand&>(operand);
