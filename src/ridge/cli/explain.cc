@@ -111,7 +111,7 @@ Result<std::vector<api::AnsweredRequest>> answer_both(const ExplainArgs& args) {
   RIDGE_TRY(first, answer_request(args.request_args));
   RIDGE_TRY(second, answer_request(with_alternative(args.request_args, args.against)));
   const bool has_launch = first.report.explanation.total.launch_s > 0;
-  if (has_launch != second.report.explanation.total.launch_s > 0)
+  if (has_launch != (second.report.explanation.total.launch_s > 0))
     return answer_on_machines(args.request_args, {args.request_args.on, args.against});
   return std::vector{std::move(first), std::move(second)};
 }

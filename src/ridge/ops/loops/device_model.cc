@@ -19,7 +19,7 @@ constexpr double indexed_item = 30, summed_element = 16, sorted_key_pass = 30, s
 constexpr double decoded_element = 8, encoded_element = 20, encoded_by_division = 60;
 constexpr double window_element = 8, window_item = 100, rotated_pair = 12, rotary_angle = 80;
 constexpr double recurrence_overhead = 6, step_latency_cycles = 5, load_latency_cycles = 900, steps_per_load = 16;
-constexpr double key_bytes = 4, position_bytes = 4, line_key_bytes = 8, digit_bits = 8;
+constexpr double key_bytes = 4, position_bytes = 4, line_key_bytes = 8, radix_bits = 8;
 
 Forecast make_forecast(std::string_view kernel, double bytes, double instructions, const DeviceNumbers& device) {
   Forecast out = forecast_streamed(kernel, bytes, instructions, device);
@@ -30,7 +30,7 @@ Forecast make_forecast(std::string_view kernel, double bytes, double instruction
 // Returns the seconds of a radix sort of `keys` keys with `bits` bits, of `key` bytes with their positions: a
 // histogram, its sums, and passes that read and write all.
 double sort_seconds(double keys, double bits, double key, const DeviceNumbers& device) {
-  const double passes = std::ceil(bits / digit_bits);
+  const double passes = std::ceil(bits / radix_bits);
   return (2 + passes) * device.launch_s +
          passes * 2 * keys * (key + position_bytes) / std::min(device.l2_bytes_per_s, device.memory_bytes_per_s);
 }
