@@ -2,6 +2,7 @@
 // along the last axis, which read elements of x that are `stride` apart.
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <type_traits>
 #if defined(__AVX512BW__)
 #include <immintrin.h>
@@ -150,18 +151,21 @@ template <class T> class VectorOfColumns {
     }
   }
 
-  // `masks` is memory for the masks of this vector.
-  void copy_rows(const RowTable& rows, LaneMasks& masks, T* out) const {
-    for (std::size_t d = 0; d < 3; ++d) fill_masks(d, masks.along[d]);
+  void fill_masks(const RowTable& rows, LaneMasks& masks) const {
+    for (std::size_t d = 0; d < 3; ++d) fill_masks_along(d, masks.along[d]);
     masks.of_kernel.clear();
     for (const std::array<std::int64_t, 3>& at : rows.kernel)
       masks.of_kernel.push_back(masks.along[0][at[0]] & masks.along[1][at[1]] & masks.along[2][at[2]]);
+  }
+
+  // Copies rows, of which the first is the first element of `masks`.
+  void copy_rows(std::span<const std::int64_t> first_inputs, const LaneMasks& masks, T* out) const {
     if (stride_ == 1)
-      copy_rows_with<1>(rows.first_inputs, masks.of_kernel, out);
+      copy_rows_with<1>(first_inputs, masks.of_kernel, out);
     else if (stride_ == 2)
-      copy_rows_with<2>(rows.first_inputs, masks.of_kernel, out);
+      copy_rows_with<2>(first_inputs, masks.of_kernel, out);
     else
-      copy_rows_with<0>(rows.first_inputs, masks.of_kernel, out);
+      copy_rows_with<0>(first_inputs, masks.of_kernel, out);
   }
 
  private:
@@ -171,7 +175,7 @@ template <class T> class VectorOfColumns {
   };
 
   // Copies rows, each alone or two together as pairs.
-  template <int stride> void copy_rows_with(const std::vector<std::int64_t>& first_inputs,
+  template <int stride> void copy_rows_with(std::span<const std::int64_t> first_inputs,
                                             const std::vector<std::uint32_t>& masks, T* out) const {
     const T* const x = static_cast<const T*>(copy_.input);
     const std::uint32_t *const first_mask = masks.data(), *const last_mask = first_mask + masks.size();
@@ -224,7 +228,7 @@ template <class T> class VectorOfColumns {
   }
 
   // Fills the masks of the elements along one axis of the kernel.
-  void fill_masks(std::size_t axis, std::vector<std::uint32_t>& masks) const {
+  void fill_masks_along(std::size_t axis, std::vector<std::uint32_t>& masks) const {
     const std::vector<KernelOffset>& offsets = copy_.operand.offsets[axis];
     masks.assign(offsets.size(), ~std::uint32_t{0});
     if (copy_.operand.windows->axes[axis].padding == 0) return;
@@ -288,15 +292,32 @@ template <class T> class VectorOfColumns {
   int segment_count_ = 0;
 };
 
+// Copies some rows of k for several vectors before the next rows, so that the vectors find the rows' inputs in the L1.
 template <class T> void copy_vectors(const WindowCopy& copy) {
+  constexpr std::int64_t vectors_together = 4, least_rows = 32, lanes = VectorOfColumns<T>::lanes;
   thread_local RowTable rows;
-  thread_local LaneMasks masks;
+  thread_local std::array<LaneMasks, vectors_together> masks;
+  thread_local std::vector<VectorOfColumns<T>> vectors;
   rows.fill(copy);
+  const auto elements = static_cast<std::int64_t>(rows.kernel.size());
+  const std::int64_t rows_together = 2 * elements * ((least_rows + 2 * elements - 1) / (2 * elements));
   OutputWalk at(copy.operand.windows->axes, copy.columns.begin);
-  constexpr std::int64_t lanes = VectorOfColumns<T>::lanes;
-  for (std::int64_t column = 0; column < copy.columns.size; column += lanes)
-    VectorOfColumns<T>(copy, at, std::min(lanes, copy.columns.size - column))
-        .copy_rows(rows, masks, panel_address<T>(copy, column));
+  for (std::int64_t column = 0; column < copy.columns.size; column += vectors_together * lanes) {
+    vectors.clear();
+    const std::int64_t end = std::min(column + vectors_together * lanes, copy.columns.size);
+    for (std::int64_t c = column; c < end; c += lanes) {
+      vectors.emplace_back(copy, at, std::min(lanes, end - c));
+      vectors.back().fill_masks(rows, masks[vectors.size() - 1]);
+    }
+    for (std::int64_t k = 0; k < copy.k.size; k += rows_together) {
+      const auto part =
+          std::span<const std::int64_t>(rows.first_inputs).subspan(k, std::min(rows_together, copy.k.size - k));
+      for (std::size_t v = 0; v < vectors.size(); ++v)
+        vectors[v].copy_rows(part, masks[v],
+                             panel_address<T>(copy, column + static_cast<std::int64_t>(v) * lanes) +
+                                 k / copy.to.per_unit * copy.to.row_stride);
+    }
+  }
 }
 #endif
 
