@@ -60,10 +60,13 @@ struct CopyTarget {
   void* data = nullptr;
   Index row_stride = 0, panel = 0, panel_stride = 0;
 };
-// A right operand that no memory holds, such as the windows of a convolution. A CPU calls `copy` to pack some rows of k
-// for some columns.
+// A right operand whose elements no memory holds, such as the windows of a convolution, or weights that are stored in
+// another format. A CPU calls `copy` to pack some rows of k for some columns.
 struct ComputedOperand {
   void (*copy)(const ComputedOperand& operand, Index batch, Range k, Range columns, const CopyTarget& to) = nullptr;
+  // True if `copy` writes columns that are contiguous along k (`panel` and `row_stride` are 1), false if it writes rows.
+  bool along_k = false;
+  Index k_multiple = 1;  // `copy` takes ranges of k that begin and end at multiples of this number of elements
 };
 
 // A matrix in memory: element (r, c) of batch i at data + i*batch_stride + r*row_stride + c*col_stride, in elements.

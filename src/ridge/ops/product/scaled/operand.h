@@ -1,0 +1,17 @@
+// A block-scaled operand that is converted while it is packed. Internal to the CPU products.
+#pragma once
+
+#include "ridge/ops/product/problem.h"
+#include "ridge/tile/tile.h"
+
+namespace ridge::ops {
+
+// The right operand of a product whose B is block-scaled along k; `blocks` is the data of B.
+struct ScaledOperand : tile::ComputedOperand {
+  ScaledOperand(const MatmulProblem& problem, const void* blocks);
+  const void* blocks;
+  DType scaled_dtype, dtype;                    // Formats in memory and in the packed stage
+  std::int64_t column_stride, batch_stride;     // In elements, multiples of the block
+};
+
+}  // namespace ridge::ops
