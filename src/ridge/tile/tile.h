@@ -67,6 +67,10 @@ struct ComputedOperand {
   // True if `copy` writes columns that are contiguous along k (`panel` and `row_stride` are 1), false if it writes rows.
   bool along_k = false;
   Index k_multiple = 1;  // `copy` takes ranges of k that begin and end at multiples of this number of elements
+  // Blocks with scales (base/block_scale.h) that a target may read in place of a copy, with the strides of the matrix;
+  // or null.
+  const void* blocks = nullptr;
+  DType blocks_dtype = DType::mxfp8;
 };
 
 // A matrix in memory: element (r, c) of batch i at data + i*batch_stride + r*row_stride + c*col_stride, in elements.

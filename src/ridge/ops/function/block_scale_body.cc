@@ -1,10 +1,10 @@
 // Quantizes and dequantizes blocks. Compiled once for each instruction set.
 #include "ridge/base/check.h"
+#include "ridge/base/scaled_codes.h"
 #include "ridge/ops/function/block_scale.h"
-#include "ridge/ops/function/scaled_codes.h"
 #include "ridge/ops/function/vector_math_storage.h"
 #if defined(__AVX512BW__)
-#include "ridge/ops/function/block_scale_avx512.h"
+#include "ridge/base/block_scale_avx512.h"
 #endif
 
 namespace ridge::ops {
@@ -106,20 +106,13 @@ template <class V, class Block, class T> void quantize_all(const BlockQuantizati
   }
 }
 template <class V, class Block, class T> void dequantize_line(const std::uint8_t* from, std::int64_t blocks, T* to) {
-  alignas(64) float wide[max_block];
-  while (blocks > 0) {
 #if defined(__AVX512BW__)
-    const std::int64_t decoded = decode_leading_blocks<Block::info.dtype>(from, blocks, to);
-    from += decoded * Block::bytes;
-    to += decoded * Block::block;
-    blocks -= decoded;
-    if (blocks == 0) return;
+  if constexpr (is_decoded_exactly<Block::info.dtype, T>) return decode_blocks<Block::info.dtype>(from, blocks, to);
 #endif
+  alignas(64) float wide[max_block];
+  for (std::int64_t i = 0; i < blocks; ++i, from += Block::bytes, to += Block::block) {
     Block::dequantize(from, wide);
     round_array<V>(wide, Block::block, to, false);
-    from += Block::bytes;
-    to += Block::block;
-    --blocks;
   }
 }
 

@@ -29,13 +29,18 @@ void run_packer(const Packers& packers, const Matrix& m, const PackArgs& packing
 struct SkinnyBlocks {
   Index packed, copied;
 };
-constexpr Index max_copied_column_bytes = 4096;  // with `skinny_copied_columns` columns, about an L1
-constexpr Index skinny_copied_columns = 12;      // a multiple of the columns that any engine multiplies together
+constexpr Index max_copied_column_bytes = 8192;  // longer runs are read from memory at a higher rate
+constexpr Index skinny_copied_columns = 24;      // a multiple of the columns that any engine multiplies together
+
+// True if few rows are multiplied by a computed B as it is stored, without copies.
+bool reads_blocks(const Engine& e, const ComputedOperand& right, Index rows) {
+  return e.skinny_scaled != nullptr && right.blocks != nullptr && rows <= max_skinny_rows_scaled;
+}
 
 SkinnyBlocks choose_skinny_blocks(const Engine& e, const MatmulOperands& o, Index rows) {
   const bool few_rows = e.few_rows_k_block_units != 0 && rows <= max_skinny_rows;
   const Index k_block = (few_rows ? e.few_rows_k_block_units : skinny_k_block_units(rows)) * e.per_unit;
-  if (o.right->computed == nullptr) return {k_block, 0};
+  if (o.right->computed == nullptr || reads_blocks(e, *o.right->computed, rows)) return {k_block, 0};
   const Index multiple = o.right->computed->k_multiple, copied = max_copied_column_bytes / o.right_bytes;
   const Index packed = std::min(k_block, copied) / multiple * multiple;
   return {packed, packed == k_block ? copied / packed * packed : packed};  // engines know only their own blocks
@@ -244,13 +249,13 @@ void Worker::multiply_skinny_computed(const SkinnyArgs& args, const RecordedLoad
   SkinnyArgs part = args;
   part.b = copied;
   part.b_stride = k_block;
-  for (Index k = 0; k < args.k; k += k_block) {
-    part.k = std::min(k_block, args.k - k);
-    part.a_by_rows = args.a_by_rows + k / e.per_unit * args.rows;
-    part.accumulate = args.accumulate || k > 0;
-    for (Index j = 0; j < args.n; j += skinny_copied_columns) {
-      part.n = std::min(skinny_copied_columns, args.n - j);
-      part.c = static_cast<Unit*>(args.c) + j;
+  for (Index j = 0; j < args.n; j += skinny_copied_columns) {
+    part.n = std::min(skinny_copied_columns, args.n - j);
+    part.c = static_cast<Unit*>(args.c) + j;
+    for (Index k = 0; k < args.k; k += k_block) {
+      part.k = std::min(k_block, args.k - k);
+      part.a_by_rows = args.a_by_rows + k / e.per_unit * args.rows;
+      part.accumulate = args.accumulate || k > 0;
       operand.copy(operand, team_.batch, {b.k.begin + k, part.k}, {b.rows.begin + j, part.n}, {copied, 1, 1, k_block});
       e.skinny_along_k(part);
     }
@@ -281,7 +286,14 @@ void Worker::multiply_skinny(const SumsTarget& sums, const RecordedLoad& a, cons
   }
   if (along_k) {
     args.a_by_rows = ensure_left_packed(a, 0, {0, a.rows.size});
-    if (b.matrix->computed != nullptr) return multiply_skinny_computed(args, b);
+    if (const ComputedOperand* const computed = b.matrix->computed; computed != nullptr) {
+      if (!reads_blocks(e, *computed, args.rows)) return multiply_skinny_computed(args, b);
+      const Index first = team_.batch * b.matrix->batch_stride + b.rows.begin * b.matrix->row_stride + b.k.begin;
+      args.b = static_cast<const char*>(computed->blocks) + stored_bytes(computed->blocks_dtype, first);
+      args.b_stride = stored_bytes(computed->blocks_dtype, b.matrix->row_stride);
+      args.b_dtype = computed->blocks_dtype;
+      return e.skinny_scaled(args);
+    }
     return e.skinny_along_k(args);
   }
   args.a = ensure_left_packed(a, 0, {0, a.rows.size});

@@ -5,7 +5,7 @@
 
 #include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/loops/device/loops.h"
-#include "ridge/ops/function/scaled_codes.h"
+#include "ridge/base/scaled_codes.h"
 
 namespace ridge::ops::cuda {
 namespace {

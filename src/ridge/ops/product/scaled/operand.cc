@@ -8,26 +8,26 @@
 
 namespace ridge::ops {
 
-ScaledOperand::ScaledOperand(const MatmulProblem& problem, const void* blocks_of_b)
-    : blocks(blocks_of_b),
-      scaled_dtype(problem.b.dtype),
-      dtype(multiplied_dtype(problem.b.dtype, problem.a.dtype)),
+ScaledOperand::ScaledOperand(const MatmulProblem& problem, const void* b)
+    : dtype(multiplied_dtype(problem.b.dtype, problem.a.dtype)),
       column_stride(problem.b.col_stride),
       batch_stride(problem.b.batch_stride) {
   along_k = true;
-  k_multiple = dtype_info(scaled_dtype).block;
+  blocks = b;
+  blocks_dtype = problem.b.dtype;
+  k_multiple = dtype_info(blocks_dtype).block;
   copy = [](const ComputedOperand& operand, tile::Index batch, tile::Range k, tile::Range columns,
             const tile::CopyTarget& to) {
     const auto& self = static_cast<const ScaledOperand&>(operand);
     const std::int64_t first = batch * self.batch_stride + columns.begin * self.column_stride + k.begin;
     pool::select_for_isa(plain::dequantize_blocks, avx2::dequantize_blocks, avx512::dequantize_blocks)(
-        {.scaled_dtype = self.scaled_dtype,
+        {.scaled_dtype = self.blocks_dtype,
          .dtype = self.dtype,
-         .scaled = static_cast<const char*>(self.blocks) + stored_bytes(self.scaled_dtype, first),
+         .scaled = static_cast<const char*>(self.blocks) + stored_bytes(self.blocks_dtype, first),
          .elements = to.data,
          .blocks = k.size / self.k_multiple,
          .lines = columns.size,
-         .scaled_stride_bytes = stored_bytes(self.scaled_dtype, self.column_stride),
+         .scaled_stride_bytes = stored_bytes(self.blocks_dtype, self.column_stride),
          .element_stride = to.panel_stride});
   };
 }

@@ -6,12 +6,11 @@
 
 namespace ridge::ops {
 
-// The right operand of a product whose B is block-scaled along k; `blocks` is the data of B.
+// The right operand of a product whose B is block-scaled along k.
 struct ScaledOperand : tile::ComputedOperand {
-  ScaledOperand(const MatmulProblem& problem, const void* blocks);
-  const void* blocks;
-  DType scaled_dtype, dtype;                    // Formats in memory and in the packed stage
-  std::int64_t column_stride, batch_stride;     // In elements, multiples of the block
+  ScaledOperand(const MatmulProblem& problem, const void* b);
+  DType dtype;                               // Format of copies
+  std::int64_t column_stride, batch_stride;  // In elements, multiples of the block
 };
 
 }  // namespace ridge::ops
