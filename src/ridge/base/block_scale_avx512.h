@@ -70,7 +70,7 @@ template <DType dtype> alignas(64) inline constexpr std::array<ScaledE2m1, 256> 
 }
 // Returns 32 e4m3 times the scale, 2^(scale_code - 127). Of scales in this range, products with normal e4m3 are normal
 // bf16.
-constexpr int min_scale_code = 7, max_scale_code = 246;
+constexpr std::uint8_t min_scale_code = 7, unit_scale_code = 127, max_scale_code = 246;
 [[gnu::always_inline]] inline __m512i decode_e4m3_codes(const std::uint8_t* from, std::uint8_t scale_code) {
   const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   const __m256i magnitude = _mm256_and_si256(codes, _mm256_set1_epi8(0x7f));
@@ -111,21 +111,26 @@ template <DType dtype> [[gnu::always_inline]] inline __m512i decode_32_elements(
   return is_half ? first : _mm512_inserti64x4(first, decode_nvfp4_block(from + 9), 1);
 }
 
+// Returns the scale of an mxfp8 or e4m3_128 block.
+template <DType dtype> [[gnu::always_inline]] inline float load_scale(const std::uint8_t* block) {
+  if constexpr (dtype == DType::mxfp8) return decode_scale<dtype>(*block);
+  float scale = 0;
+  std::memcpy(&scale, block, sizeof scale);
+  return scale;
+}
+
 template <DType dtype, class T> void decode_blocks(const std::uint8_t* from, std::int64_t blocks, T* to) {
   constexpr std::int64_t elements = dtype_info(dtype).block, bytes = scale_block_bits(dtype).bits / 8;
   for (std::int64_t i = 0; i < blocks; ++i, from += bytes, to += elements) {
     prefetch_blocks(from);
     if constexpr (dtype == DType::nvfp4) {
       store_words(decode_nvfp4_block(from), to);
-    } else if constexpr (dtype != DType::e4m3_128) {
+    } else if constexpr (dtype == DType::mxfp4 || std::is_same_v<T, Bf16>) {
       store_words(decode_32_elements<dtype>(from, false), to);
-    } else {
-      constexpr std::uint8_t unit_scale_code = 127;
-      float scale = 0;
-      std::memcpy(&scale, from, sizeof scale);
-      prefetch_blocks(from + 64);
+    } else {  // in f32, products with any scale are those of f32
+      if (elements > 64) prefetch_blocks(from + 64);
       for (int k = 0; k < elements; k += 32)
-        store_words(decode_e4m3_codes(from + sizeof scale + k, unit_scale_code), to + k, scale);
+        store_words(decode_e4m3_codes(from + bytes - elements + k, unit_scale_code), to + k, load_scale<dtype>(from));
     }
   }
 }
