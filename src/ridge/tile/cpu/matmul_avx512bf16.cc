@@ -28,10 +28,7 @@ using QuadVectors = QuadVectors512<Bf16Tag>;
 // A byte of blocks with scales along k.
 template <DType dtype> struct BlockByte {
   std::uint8_t byte;
-  static constexpr int columns(int of_rows) {
-    if (of_rows <= 4) return 4;
-    return dtype == DType::mxfp8 ? 2 : 3;
-  }
+  static constexpr int columns(int of_rows) { return of_rows > 4 ? 3 : 4; }
   static constexpr Index bytes_of(Index elements) { return stored_bytes(dtype, elements); }
   [[gnu::always_inline]] static __m512i load(const BlockByte* at, Index left) {
     return decode_32_elements<dtype>(&at->byte, left < 32);
