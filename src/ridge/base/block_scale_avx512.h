@@ -1,7 +1,7 @@
 // Decodes block-scaled elements to bf16 with AVX-512: 32 elements take four instructions between their load and their
-// store. The products of e2m1 and any scale are exact in bf16, so a table has them for every scale. e4m3 becomes bf16 by
-// a shift, and a power of two is added to the exponent; subnormals, NaN and
-// exponents outside of the range, which are rare, take another way. Included by files that are compiled for AVX-512.
+// store. The products of e2m1 and any scale are exact in bf16, so a table has them for every scale. e4m3 becomes bf16
+// by a shift, and a power of two is added to the exponent; subnormals, NaN and exponents outside of the range, which
+// are rare, take another way. Included by files that are compiled for AVX-512.
 #pragma once
 
 #include <immintrin.h>
@@ -26,8 +26,9 @@ template <DType dtype> constexpr std::uint16_t scale_e2m1(std::uint32_t code, st
   if (scale != scale) return nan;
   const double product = static_cast<double>(decode_e2m1(code & 7)) * static_cast<double>(scale);
   const std::uint16_t magnitude =
-      product >= 0x1p128 ? infinity
-                         : static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, static_cast<float>(product)) >> 16);
+      product >= 0x1p128
+          ? infinity
+          : static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, static_cast<float>(product)) >> 16);
   return static_cast<std::uint16_t>(magnitude | (code & 8) << 12);
 }
 using ScaledE2m1 = std::array<std::uint16_t, 16>;  // by code
@@ -75,8 +76,8 @@ constexpr std::uint8_t min_scale_code = 7, unit_scale_code = 127, max_scale_code
   const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   const __m256i magnitude = _mm256_and_si256(codes, _mm256_set1_epi8(0x7f));
   const __mmask32 nonzero = _mm256_test_epi8_mask(magnitude, magnitude);
-  const __mmask32 subnormal_or_nan = _mm256_mask_cmpge_epu8_mask(
-      nonzero, _mm256_sub_epi8(magnitude, _mm256_set1_epi8(8)), _mm256_set1_epi8(0x7f - 8));
+  const __mmask32 subnormal_or_nan =
+      _mm256_mask_cmpge_epu8_mask(nonzero, _mm256_sub_epi8(magnitude, _mm256_set1_epi8(8)), _mm256_set1_epi8(0x7f - 8));
   if (subnormal_or_nan != 0 || scale_code < min_scale_code || scale_code > max_scale_code) [[unlikely]]
     return round_e4m3_codes(from, decode_scale<DType::mxfp8>(scale_code));
   const __m512i sign_and_magnitude =
@@ -104,7 +105,8 @@ constexpr std::uint8_t min_scale_code = 7, unit_scale_code = 127, max_scale_code
 }
 
 // Returns the 32 elements at `from` as bf16, or 16 and zeros of the last block of a line of nvfp4.
-template <DType dtype> [[gnu::always_inline]] inline __m512i decode_32_elements(const std::uint8_t* from, bool is_half) {
+template <DType dtype>
+[[gnu::always_inline]] inline __m512i decode_32_elements(const std::uint8_t* from, bool is_half) {
   if constexpr (dtype == DType::mxfp8) return decode_e4m3_codes(from + 1, *from);
   if constexpr (dtype == DType::mxfp4) return decode_mxfp4_block(from);
   const __m512i first = _mm512_zextsi256_si512(decode_nvfp4_block(from));
@@ -136,7 +138,8 @@ template <DType dtype, class T> void decode_blocks(const std::uint8_t* from, std
 }
 // True if `decode_blocks` takes these types: f16, and bf16 from e4m3 with an f32 scale, would need rounding.
 template <DType dtype, class T>
-inline constexpr bool is_decoded_exactly = std::is_same_v<T, float> || (std::is_same_v<T, Bf16> && dtype != DType::e4m3_128);
+inline constexpr bool is_decoded_exactly = std::is_same_v<T, float> ||
+                                           (std::is_same_v<T, Bf16> && dtype != DType::e4m3_128);
 
 }  // namespace
 }  // namespace ridge

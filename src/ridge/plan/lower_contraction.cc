@@ -325,8 +325,8 @@ void add_fused_product(Lowering& to, int group, ops::FusedMatmul product, std::v
 
 void lower_contraction(Lowering& to, int group, const Contraction& c) { MatmulLowering(to, group, c).lower_matmul(); }
 
-// bf16 has every product of an element and a scale of mxfp8, mxfp4 and nvfp4 (but for the smallest), and is taken unless
-// the other operand needs f32.
+// bf16 has every product of an element and a scale of mxfp8, mxfp4 and nvfp4 (but for the smallest), and is taken
+// unless the other operand needs f32.
 DType dequantized_dtype(DType a, DType b) {
   const auto fits_bf16 = [](DType dtype) {
     return dtype == DType::bf16 || (is_block_scaled(dtype) && dtype != DType::e4m3_128);
@@ -342,12 +342,12 @@ bool can_multiply_scaled(const Lowering& to, const Contraction& c, int tensor) {
   const ProductDims dims = assign_product_dims(to.shape_of(c.left), to.shape_of(c.right), to.shape_of(c.result));
   const auto layout = matrix_layout(view, dims.batch, dims.k, is_left ? dims.m : dims.n);
   if (!layout) return false;
-  const ops::MatmulProblem problem{.batch = extent_along(view.shape, dims.batch),
-                                   .size = {1, extent_along(view.shape, is_left ? dims.m : dims.n),
-                                            extent_along(view.shape, dims.k)},
-                                   .a = {.dtype = dequantized_dtype(view.dtype, other.dtype)},
-                                   .b = *layout,
-                                   .d = {}};
+  const ops::MatmulProblem problem{
+      .batch = extent_along(view.shape, dims.batch),
+      .size = {1, extent_along(view.shape, is_left ? dims.m : dims.n), extent_along(view.shape, dims.k)},
+      .a = {.dtype = dequantized_dtype(view.dtype, other.dtype)},
+      .b = *layout,
+      .d = {}};
   return !validate_scaled_operand(problem);
 }
 

@@ -222,8 +222,8 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-// Multiplies as any product or, without a sum, as a chain. The product itself converts at most one block-scaled operand;
-// other ones are converted first.
+// Multiplies as any product or, without a sum, as a chain. The product itself converts at most one block-scaled
+// operand; other ones are converted first.
 void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
   const View left = to.view_of(c.left), right = to.view_of(c.right);
   const DType dtype = dequantized_dtype(left.dtype, right.dtype);

@@ -176,7 +176,8 @@ std::vector<PlanStep> scaled_steps(const std::string& text, Target target = Targ
 }
 
 TEST(Plan, ConvertsBlockScaledOperandsOnDevicesBeforeTheProduct) {
-  const std::vector<PlanStep> steps = scaled_steps("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w", Target::cuda);
+  const std::vector<PlanStep> steps =
+      scaled_steps("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w", Target::cuda);
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(std::get<ops::DequantizeLoops>(steps[0].kernel), (ops::DequantizeLoops{DType::mxfp4, DType::bf16, 384}));
   EXPECT_EQ(std::get<ops::MatmulProblem>(steps[1].kernel).b.dtype, DType::bf16);

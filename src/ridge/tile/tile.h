@@ -64,7 +64,8 @@ struct CopyTarget {
 // another format. A CPU calls `copy` to pack some rows of k for some columns.
 struct ComputedOperand {
   void (*copy)(const ComputedOperand& operand, Index batch, Range k, Range columns, const CopyTarget& to) = nullptr;
-  // True if `copy` writes columns that are contiguous along k (`panel` and `row_stride` are 1), false if it writes rows.
+  // True if `copy` writes columns that are contiguous along k (`panel` and `row_stride` are 1), false if it writes
+  // rows.
   bool along_k = false;
   Index k_multiple = 1;  // `copy` takes ranges of k that begin and end at multiples of this number of elements
   // Blocks with scales (base/block_scale.h) that a target may read in place of a copy, with the strides of the matrix;

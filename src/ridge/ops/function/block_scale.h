@@ -1,4 +1,5 @@
-// Conversions of contiguous blocks with scales (base/block_scale.h) from or to f32, bf16 or f16. Internal to the kernels.
+// Conversions of contiguous blocks with scales (base/block_scale.h) from or to f32, bf16 or f16. Internal to the
+// kernels.
 #pragma once
 
 #include <cstdint>

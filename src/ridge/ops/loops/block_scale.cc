@@ -50,8 +50,9 @@ void run_loops(const QuantizeLoops& l, std::span<void* const> data, int threads)
 void run_loops(const DequantizeLoops& l, std::span<void* const> data, int threads) {
   const std::int64_t block = dtype_info(l.values).block;
   run_in_parts(l.elements / block, min_elements_per_part / block, threads, [&](std::int64_t begin, std::int64_t end) {
-    const BlockDequantization run{l.values, l.result, static_cast<char*>(data[0]) + stored_bytes(l.values, begin * block),
-                              static_cast<char*>(data[1]) + begin * block * dtype_bits(l.result) / 8, end - begin};
+    const BlockDequantization run{l.values, l.result,
+                                  static_cast<char*>(data[0]) + stored_bytes(l.values, begin * block),
+                                  static_cast<char*>(data[1]) + begin * block * dtype_bits(l.result) / 8, end - begin};
     pool::select_for_isa(plain::dequantize_blocks, avx2::dequantize_blocks, avx512::dequantize_blocks)(run);
   });
 }

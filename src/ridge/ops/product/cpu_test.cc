@@ -101,15 +101,25 @@ TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
     }
 }
 
-// Few rows, several blocks of k and of columns, and more rows than the caches hold; blocks are of the right operand, and
-// of the left one with every layout of D.
+// Few rows, several blocks of k and of columns, and more rows than the caches hold; blocks are of the right operand,
+// and of the left one with every layout of D.
 TEST_P(EveryIsa, BlockScaledOperandsAreConvertedExactly) {
   for (const DType scaled : {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128})
     for (const DType other : {DType::f32, DType::bf16}) {
       if (scaled == DType::e4m3_128 && other == DType::bf16) continue;
       const Index block = dtype_info(scaled).block;
-      for (const auto& [m, n, blocks] : {std::array<Index, 3>{1, 1, 1}, {1, 37, 3}, {3, 50, 5}, {1, 29, 8448 / block}, {7, 29, 2176 / block}, {8, 33, 7},
-                                         {9, 25, 1408 / block}, {16, 49, 11}, {17, 70, 2}, {33, 70, 9}, {41, 31, 1152 / block}, {130, 65, 1}})
+      for (const auto& [m, n, blocks] : {std::array<Index, 3>{1, 1, 1},
+                                         {1, 37, 3},
+                                         {3, 50, 5},
+                                         {1, 29, 8448 / block},
+                                         {7, 29, 2176 / block},
+                                         {8, 33, 7},
+                                         {9, 25, 1408 / block},
+                                         {16, 49, 11},
+                                         {17, 70, 2},
+                                         {33, 70, 9},
+                                         {41, 31, 1152 / block},
+                                         {130, 65, 1}})
         for (const int layouts : {0, 4}) {
           MatmulCase c = make_simple_case(m, n, blocks * block, other, m % 2 == 0 ? DType::f32 : DType::bf16, layouts);
           MatmulProblem& p = c.call.problem;

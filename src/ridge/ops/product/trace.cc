@@ -153,8 +153,8 @@ tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std
   }
   tile::trace::CpuTileSchedule s;
   s.problem = {p.batch, p.size};
-  const tile::cpu::Engine& engine = choose_engine(s.problem, *tile::cpu::find_engine(p.a.dtype, right, cpu), b,
-                                                  operands.right_uniform, cpu.caches);
+  const tile::cpu::Engine& engine =
+      choose_engine(s.problem, *tile::cpu::find_engine(p.a.dtype, right, cpu), b, operands.right_uniform, cpu.caches);
   operands.engine = &engine;
   s.schedule =
       choose_schedule(s.problem, operands, {cpu_kernel_configs[0].m, cpu_kernel_configs[0].n, cpu_kernel_configs[0].k},

@@ -85,8 +85,8 @@ struct SkinnyArgs {
   Index c_stride = 0;
   void* scratch_sums = nullptr;  // [n rounded up to panels][rows], if Engine::needs_sum_scratch
   bool accumulate = false;
-  bool b_in_l2 = false;               // true if B fits in the L2
-  DType b_dtype = DType::f32;         // for skinny_scaled only
+  bool b_in_l2 = false;        // true if B fits in the L2
+  DType b_dtype = DType::f32;  // for skinny_scaled only
 };
 inline constexpr int max_skinny_rows = 8;            // limit of rows in one pass over B
 inline constexpr int max_skinny_rows_across_k = 16;  // limit of two passes over B

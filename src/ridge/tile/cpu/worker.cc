@@ -8,7 +8,7 @@
 namespace ridge::tile::cpu {
 namespace {
 
-constexpr Index max_copied_bytes = Index{16} << 10;       // buffer of a computed B along k: half of an L1
+constexpr Index max_copied_bytes = Index{16} << 10;      // buffer of a computed B along k: half of an L1
 constexpr Index min_streamed_elements = Index{8} << 20;  // larger outputs are stored non-temporally
 
 const char* element_address(const Matrix& m, Index batch, Index row, Index col, int bytes) {
@@ -145,8 +145,8 @@ void Worker::pack_computed_columns(const RecordedLoad& b, Unit* out) const {
   const int bytes = team_.operands.right_bytes;
   const Index units = packed_units(e, b.k.size), multiple = stage_multiple(e, *b.matrix);
   const Index k_block = std::max<Index>(max_copied_bytes / (e.cols * bytes) / multiple, 1) * multiple;
-  char* const copied =
-      static_cast<char*>(pool::thread_arenas().computed.ensure_size(static_cast<std::size_t>(e.cols * k_block * bytes)));
+  char* const copied = static_cast<char*>(
+      pool::thread_arenas().computed.ensure_size(static_cast<std::size_t>(e.cols * k_block * bytes)));
   for (Index j = 0; j < b.rows.size; j += e.cols)
     for (Index k = 0; k < b.k.size; k += k_block) {
       const Range columns{b.rows.begin + j, std::min<Index>(e.cols, b.rows.size - j)};
@@ -161,8 +161,8 @@ void Worker::pack_computed_columns(const RecordedLoad& b, Unit* out) const {
     }
 }
 
-// Packs a stage of a computed B whose rows are contiguous. Where a unit is one element, B is written to its panels; else
-// some rows of k for four panels are written to a buffer in the L1, and packed from there.
+// Packs a stage of a computed B whose rows are contiguous. Where a unit is one element, B is written to its panels;
+// else some rows of k for four panels are written to a buffer in the L1, and packed from there.
 void Worker::pack_computed_rows(const RecordedLoad& b, Unit* out) const {
   const Engine& e = *team_.operands.engine;
   const ComputedOperand& operand = *b.matrix->computed;
@@ -237,8 +237,8 @@ void prepack_right(const Matrix& b, const Engine& e, int bytes, void* out) {
   }
 }
 
-// Multiplies few rows of A, which are packed, by a computed B along k: some columns of a k block at a time are copied to
-// a buffer in the L1.
+// Multiplies few rows of A, which are packed, by a computed B along k: some columns of a k block at a time are copied
+// to a buffer in the L1.
 void Worker::multiply_skinny_computed(const SkinnyArgs& args, const RecordedLoad& b) const {
   const Engine& e = *team_.operands.engine;
   const ComputedOperand& operand = *b.matrix->computed;
@@ -377,8 +377,9 @@ void Worker::prefetch_left(BlockArgs& block, const LeftPanel& current, Index fro
     if (next.row_block < 0) return;
     const Range in_group = split_range(team_.rows.size, s.row_blocks, next.row_block, e.row_multiple);
     rows = {team_.rows.begin + in_group.begin, in_group.size};
-    k = next.stage == stage ? a.k : split_range(team_.problem.size.k, s.stages, next.stage,
-                                                   stage_multiple(e, *team_.operands.right));
+    k = next.stage == stage
+            ? a.k
+            : split_range(team_.problem.size.k, s.stages, next.stage, stage_multiple(e, *team_.operands.right));
     panel = 0;
     count = ceil_div(rows.size, s.panel_rows);
     block_of = next.row_block;

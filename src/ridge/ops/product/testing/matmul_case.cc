@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ridge/base/block_scale.h"
-#include "ridge/base/float16.h"
 #include "ridge/base/dtype_set.h"
+#include "ridge/base/float16.h"
 #include "ridge/ops/product/reference.h"
 #include "ridge/pool/isa.h"
 
@@ -80,7 +80,8 @@ class CaseChecker {
   std::string operator()() {
     allocate_operands();
     if (const auto refusal = unsupported_reason(call_)) return describe_case(c_) + ": refused: " + refusal.text();
-    if (StoredFloats::contains(p_.a.dtype) && c_.values == TestValues::nan_row && p_.size.m > 0 && p_.size.k > 0) set_nan_row();
+    if (StoredFloats::contains(p_.a.dtype) && c_.values == TestValues::nan_row && p_.size.m > 0 && p_.size.k > 0)
+      set_nan_row();
     for (const auto& memory : inputs_) memory->make_read_only();
     before_.assign(d_->data(), d_->data() + d_->size());
     run_call(c_.threads);
@@ -293,8 +294,9 @@ static void write_scaled_block(DType dtype, char* at, TestValues values, std::mt
     return store_scaled_block(dtype, at, 0, block.data());
   }
   // A scale of 1 or 2, and codes of -4 … 4
-  const float scale = random() % 2 == 0 ? 1 : 2;
-  const std::uint8_t code = dtype == DType::nvfp4 ? (scale == 1 ? 0x38 : 0x40) : (scale == 1 ? 127 : 128);
+  const int exponent = static_cast<int>(random() % 2);
+  const float scale = exponent == 0 ? 1 : 2;
+  const auto code = static_cast<std::uint8_t>(dtype == DType::nvfp4 ? 0x38 + 8 * exponent : 127 + exponent);
   info.scale_bits == 8 ? std::memcpy(at, &code, 1) : std::memcpy(at, &scale, sizeof scale);
   constexpr std::uint8_t e2m1[] = {0, 2, 4, 5, 6, 8, 10, 12, 13, 14},
                          e4m3[] = {0, 0x38, 0x40, 0x44, 0x48, 0x80, 0xb8, 0xc0, 0xc4, 0xc8};
@@ -312,15 +314,14 @@ static void fill_scaled_matrix(const MatrixLayout& x, char* data, Index batch, I
   for (Index i = 0; i < (x.batch_stride == 0 ? std::min<Index>(1, batch) : batch); ++i)
     for (Index r = 0; r < rows; r += row_step)
       for (Index c = 0; c < cols; c += col_step)
-        write_scaled_block(
-            x.dtype, data + stored_bytes(x.dtype, i * x.batch_stride + r * x.row_stride + c * x.col_stride), values,
-            random);
+        write_scaled_block(x.dtype,
+                           data + stored_bytes(x.dtype, i * x.batch_stride + r * x.row_stride + c * x.col_stride),
+                           values, random);
 }
 
 void fill_matrix(const MatrixLayout& x, void* data, Index batch, Index rows, Index cols, TestValues values,
                  unsigned seed) {
-  if (is_block_scaled(x.dtype))
-    return fill_scaled_matrix(x, static_cast<char*>(data), batch, rows, cols, values, seed);
+  if (is_block_scaled(x.dtype)) return fill_scaled_matrix(x, static_cast<char*>(data), batch, rows, cols, values, seed);
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
   const auto value = [&]() -> double {
@@ -463,7 +464,8 @@ MatmulCase make_random_case(unsigned seed) {
   c.side = rng.one_in(2) ? GuardedBuffer::before : GuardedBuffer::after;
   for (unsigned& shift : c.shifts) shift = rng.one_in(2) ? static_cast<unsigned>(rng.below(64)) : 0;
   const bool rows = p.d.col_stride == 1 || p.size.n <= 1;
-  c.packed = rows && !p.grouped && !is_scaled && (p.batch == 1 || (p.batch > 1 && p.b.batch_stride == 0)) && rng.one_in(6);
+  c.packed =
+      rows && !p.grouped && !is_scaled && (p.batch == 1 || (p.batch > 1 && p.b.batch_stride == 0)) && rng.one_in(6);
   return c;
 }
 
