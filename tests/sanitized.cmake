@@ -9,7 +9,7 @@ if(RIDGE_SANITIZE OR RIDGE_FUZZ)
 endif()
 set(sanitized_sources ${ridge_sources})
 list(FILTER sanitized_sources INCLUDE REGEX
-     "/base/|/tile/|/pool/(arena|isa|pool)\\.cc|/ops/(chain/(cpu|lower|body)|rows/(across|cpu|reduce|row_blocks|evaluate_in_f64|body|gradient_body)|product/(cpu|epilogue|epilogue_body|groups|reference|windows/operand|windows/copy_body)|fused/(cpu|gated_layer))\\.cc$")
+     "/base/|/tile/|/pool/(arena|isa|pool)\\.cc|/ops/(chain/(cpu|lower|body)|rows/(across|cpu|reduce|row_blocks|evaluate_in_f64|body|gradient_body)|product/(cpu|epilogue|epilogue_body|groups|reference|scaled/operand|windows/operand|windows/copy_body)|function/block_scale_body|fused/(cpu|gated_layer))\\.cc$")
 list(FILTER sanitized_sources EXCLUDE REGEX "/trace")
 set(sanitized_tests pool/pool pool/isa tile/cpu/schedule tile/cpu/tiles ops/product/cpu ops/chain/cpu ops/rows/across ops/rows/cpu ops/rows/reduce)
 list(TRANSFORM sanitized_tests REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/ridge/\\1_test.cc")
@@ -17,7 +17,7 @@ set(sanitizers_memory -fsanitize=address,undefined -fno-sanitize=alignment)
 set(sanitizers_threads -fsanitize=thread)
 list(FILTER sanitized_sources EXCLUDE REGEX "/rows/(gradient_)?body\\.cc$|_(avx512|avx512bf16|amx)\\.cc$")
 set(library_objects "$<FILTER:$<TARGET_OBJECTS:ridge_room_tile>,INCLUDE,_(avx512|avx512bf16|amx)\\.cc>"
-    "$<FILTER:$<TARGET_OBJECTS:ridge_body_avx512>,INCLUDE,/(chain/body|product/epilogue_body|product/windows/copy_body)\\.cc>" ${ridge_row_bodies})
+    "$<FILTER:$<TARGET_OBJECTS:ridge_body_avx512>,INCLUDE,/(chain/body|function/block_scale_body|product/epilogue_body|product/windows/copy_body)\\.cc>" ${ridge_row_bodies})
 # An archive is linked last, so that instrumented inline functions are used where both have them.
 add_library(uninstrumented STATIC EXCLUDE_FROM_ALL ${library_objects})
 set_target_properties(uninstrumented PROPERTIES LINKER_LANGUAGE CXX)

@@ -5,6 +5,7 @@
 
 #include "ridge/ops/attention/cpu_run.h"
 #include "ridge/ops/chain/lower.h"
+#include "ridge/ops/function/block_scale.h"
 #include "ridge/ops/loops/direct_convolution.h"
 #include "ridge/ops/loops/isa_kernels.h"
 #include "ridge/ops/product/epilogue.h"
@@ -47,8 +48,8 @@ void pool_rows(const PoolRows&) { stop_without_kernels(); }
 void pool_windows(const PoolWindows&) { stop_without_kernels(); }
 void fill_rotary_angles(const RotaryAngles&) { stop_without_kernels(); }
 void rotate_pairs(const RotaryPairs&) { stop_without_kernels(); }
-void quantize_blocks(const BlockConversion&) { stop_without_kernels(); }
-void dequantize_blocks(const BlockConversion&) { stop_without_kernels(); }
+void quantize_blocks(const BlockQuantization&) { stop_without_kernels(); }
+void dequantize_blocks(const BlockDequantization&) { stop_without_kernels(); }
 void run_attention(const AttentionRun&) { stop_without_kernels(); }
 std::size_t attention_scratch_bytes(bool) { stop_without_kernels(); }
 void prepare_attention_backward(const AttentionBackwardRun&, std::int64_t, std::int64_t) { stop_without_kernels(); }

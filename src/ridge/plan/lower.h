@@ -36,7 +36,13 @@ struct Lowering {
   const Statement& statement_at(int i) const { return program.statements[i]; }
 };
 
+// One operand may be block-scaled if `can_multiply_scaled` is true of it.
 void lower_contraction(Lowering& to, int group, const Contraction& contraction);
+// True if a product reads its operand `tensor`, which is block-scaled, as it is stored: on a CPU, if its blocks are
+// along k and the other operand is not larger.
+bool can_multiply_scaled(const Lowering& to, const Contraction& product, int tensor);
+// Returns the dtype to which a product of these operands, one or both of them block-scaled, converts them.
+DType dequantized_dtype(DType a, DType b);
 void lower_expression(Lowering& to, int group, const Expression& expression);
 // Each lowers one entry of FusionPlan::groups, which must be of the named kind.
 void lower_pointwise(Lowering& to, int group);

@@ -61,10 +61,12 @@ class ProductOperands {
   ProductOperands(Lowering& to, int group, ProductDims groups) : to_(to), group_(group), dims_(std::move(groups)) {}
   const ProductDims& product_dims() const { return dims_; }
 
-  // Returns the dtype in which an operand is multiplied. Equal dtypes need no conversion, nor does int8 (weights) with
-  // any other; else both become f32, which is exact for bf16 and f16.
+  // Returns the dtype in which an operand is given to the product. Equal dtypes need no conversion, nor does int8
+  // (weights) with any other, nor a block-scaled operand; else both become f32, which is exact for bf16 and f16.
   DType math_dtype(int one, int other) const {
     const DType a = to_.dtype_of(one), b = to_.dtype_of(other);
+    if (is_block_scaled(a)) return a;
+    if (is_block_scaled(b)) return dequantized_dtype(a, b);
     return a == b || a == DType::int8 || b == DType::int8 ? a : DType::f32;
   }
 
@@ -322,6 +324,32 @@ void add_fused_product(Lowering& to, int group, ops::FusedMatmul product, std::v
 }
 
 void lower_contraction(Lowering& to, int group, const Contraction& c) { MatmulLowering(to, group, c).lower_matmul(); }
+
+// bf16 has every product of an element and a scale of mxfp8, mxfp4 and nvfp4 (but for the smallest), and is taken
+// unless the other operand needs f32.
+DType dequantized_dtype(DType a, DType b) {
+  const auto fits_bf16 = [](DType dtype) {
+    return dtype == DType::bf16 || (is_block_scaled(dtype) && dtype != DType::e4m3_128);
+  };
+  return fits_bf16(a) && fits_bf16(b) ? DType::bf16 : DType::f32;
+}
+
+bool can_multiply_scaled(const Lowering& to, const Contraction& c, int tensor) {
+  if (to.plan.fusion.target != Target::cpu || !has_sum(c) || c.left == c.right) return false;
+  const bool is_left = tensor == c.left;
+  const View &view = to.view_of(tensor), &other = to.view_of(is_left ? c.right : c.left);
+  if (count_elements(view.shape) < count_elements(other.shape)) return false;
+  const ProductDims dims = assign_product_dims(to.shape_of(c.left), to.shape_of(c.right), to.shape_of(c.result));
+  const auto layout = matrix_layout(view, dims.batch, dims.k, is_left ? dims.m : dims.n);
+  if (!layout) return false;
+  const ops::MatmulProblem problem{
+      .batch = extent_along(view.shape, dims.batch),
+      .size = {1, extent_along(view.shape, is_left ? dims.m : dims.n), extent_along(view.shape, dims.k)},
+      .a = {.dtype = dequantized_dtype(view.dtype, other.dtype)},
+      .b = *layout,
+      .d = {}};
+  return !validate_scaled_operand(problem);
+}
 
 // Lowers a grouped product: copies the operand with G = H/8, each element 8 times, and then multiplies over H.
 static void lower_grouped_product(Lowering& to, int group, const Contraction& c) {

@@ -236,22 +236,22 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-// Returns the dtype to which a product converts its block-scaled operands. bf16 has every product of an element and a
-// scale of mxfp8, mxfp4 and nvfp4 (but for the smallest), and is taken unless the other operand needs f32.
-DType dequantized_dtype(DType a, DType b) {
-  const auto fits_bf16 = [](DType dtype) {
-    return dtype == DType::bf16 || (is_block_scaled(dtype) && dtype != DType::e4m3_128);
-  };
-  return fits_bf16(a) && fits_bf16(b) ? DType::bf16 : DType::f32;
-}
-
-// Converts block-scaled operands and then multiplies as any product or, without a sum, as a chain.
+// Multiplies as any product or, without a sum, as a chain. The product itself converts at most one block-scaled
+// operand; other ones are converted first.
 void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
   const View left = to.view_of(c.left), right = to.view_of(c.right);
   const DType dtype = dequantized_dtype(left.dtype, right.dtype);
+  const auto is_read_as_stored = [&](int tensor) {
+    return is_block_scaled(to.dtype_of(tensor)) && can_multiply_scaled(to, c, tensor);
+  };
+  int kept = -1;
+  if (is_read_as_stored(c.right))
+    kept = c.right;
+  else if (is_read_as_stored(c.left))
+    kept = c.left;
   for (const int tensor : {c.left, c.right}) {
     View& view = to.tensors[tensor];
-    if (!is_block_scaled(view.dtype)) continue;
+    if (!is_block_scaled(view.dtype) || tensor == kept) continue;
     const ops::DequantizeLoops kernel{view.dtype, dtype, count_elements(view.shape)};
     const int converted = to.add_buffer(dtype, kernel.elements);
     to.plan.steps.push_back({.group = group,

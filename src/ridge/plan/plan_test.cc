@@ -167,16 +167,52 @@ TEST(Plan, RejectsUnsupportedPrograms) {
   EXPECT_NE(error("f32[N, M] * f32[M] -> f32[N]", {{"N", 4000000000}, {"M", 4000000000}}), "");
 }
 
-TEST(Plan, ConvertsBlockScaledOperandsForEitherTarget) {
-  const auto program = parse("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w");
-  for (const Target target : {Target::cpu, Target::cuda}) {
-    const auto plan = make_plan(*program, {{"N", 2}, {"D", 32}, {"F", 3}}, {.target = target});
-    ASSERT_TRUE(plan.ok()) << plan.error().to_string();
-    ASSERT_EQ(plan->steps.size(), 2u);
-    EXPECT_EQ(std::get<ops::DequantizeLoops>(plan->steps[0].kernel),
-              (ops::DequantizeLoops{DType::mxfp4, DType::bf16, 96}));
-    EXPECT_EQ(std::get<ops::MatmulProblem>(plan->steps[1].kernel).b.dtype, DType::bf16);
+std::vector<PlanStep> scaled_steps(const std::string& text, Target target = Target::cpu) {
+  const auto program = parse(text);
+  EXPECT_TRUE(program.ok()) << text;
+  const auto plan = make_plan(*program, {{"N", 2}, {"D", 128}, {"F", 3}, {"H", 2}}, {.target = target});
+  EXPECT_TRUE(plan.ok()) << text;
+  return plan.ok() ? plan->steps : std::vector<PlanStep>{};
+}
+
+TEST(Plan, ConvertsBlockScaledOperandsOnDevicesBeforeTheProduct) {
+  const std::vector<PlanStep> steps =
+      scaled_steps("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w", Target::cuda);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(std::get<ops::DequantizeLoops>(steps[0].kernel), (ops::DequantizeLoops{DType::mxfp4, DType::bf16, 384}));
+  EXPECT_EQ(std::get<ops::MatmulProblem>(steps[1].kernel).b.dtype, DType::bf16);
+}
+
+// On the right or on the left, with any order of the result, with a batch, and with two summed dimensions.
+TEST(Plan, MultipliesBlockScaledWeightsAsTheyAreStoredOnCpus) {
+  for (const std::string_view text :
+       {"x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w", "x: bf16[N, D]  w: nvfp4[F, D]\ny: f32[N, F] = w * x",
+        "x: bf16[N, D]  w: mxfp8[F, D]\ny: bf16[F, N] = x * w", "x: f32[N, D]  w: e4m3_128[F, D]\ny: f32[F, N] = w * x",
+        "x: bf16[H, N, D]  w: mxfp8[H, F, D]\ny: bf16[H, N, F] = x * w",
+        "x: bf16[N, H, D]  w: mxfp8[F, H, D]\ny: bf16[N, F] = x * w"}) {
+    const std::vector<PlanStep> steps = scaled_steps(std::string(text));
+    ASSERT_EQ(steps.size(), 1u) << text;
+    const auto& p = std::get<ops::MatmulProblem>(steps[0].kernel);
+    EXPECT_NE(is_block_scaled(p.a.dtype), is_block_scaled(p.b.dtype)) << text;
+    EXPECT_FALSE(validate_scaled_operand(p)) << text << ": " << validate_scaled_operand(p).text();
   }
+}
+
+TEST(Plan, ConvertsOtherBlockScaledOperandsBeforeTheProduct) {
+  // The smaller of two, the smaller one of the operands, and blocks that are not along the sum.
+  for (const std::string_view text :
+       {"x: mxfp8[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w", "x: mxfp8[N, D]  w: bf16[F, D]\ny: bf16[N, F] = x * w",
+        "x: bf16[N, F]  w: mxfp4[F, D]\ny: bf16[N, D] = x * w"}) {
+    const std::vector<PlanStep> steps = scaled_steps(std::string(text));
+    ASSERT_EQ(steps.size(), 2u) << text;
+    EXPECT_TRUE(std::holds_alternative<ops::DequantizeLoops>(steps[0].kernel)) << text;
+    EXPECT_TRUE(std::holds_alternative<ops::MatmulProblem>(steps[1].kernel)) << text;
+  }
+  // An f32 scale needs products in f32.
+  const std::vector<PlanStep> steps = scaled_steps("x: bf16[N, D]  w: e4m3_128[F, D]\ny: bf16[N, F] = x * w");
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].copy_description, "x[N, D] to [N, D] order, bf16 to f32");
+  EXPECT_EQ(std::get<ops::MatmulProblem>(steps[1].kernel).b.dtype, DType::e4m3_128);
 }
 
 // A result in place is computed as a new tensor; no kernel adds rows to an input.

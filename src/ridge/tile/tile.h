@@ -63,11 +63,19 @@ struct CopyTarget {
   Index row_stride = 0, panel = 0, panel_stride = 0;
   int per_unit = 1;  // 2 only if the operand writes pairs
 };
-// A right operand that no memory holds, such as the windows of a convolution. A CPU calls `copy` to pack some rows of k
-// for some columns.
+// A right operand whose elements no memory holds, such as the windows of a convolution, or weights that are stored in
+// another format. A CPU calls `copy` to pack some rows of k for some columns.
 struct ComputedOperand {
   void (*copy)(const ComputedOperand& operand, Index batch, Range k, Range columns, const CopyTarget& to) = nullptr;
-  bool writes_pairs = false;
+  bool writes_pairs = false;  // true if `copy` can write units of two elements
+  // True if `copy` writes columns that are contiguous along k (`panel` and `row_stride` are 1), false if it writes
+  // rows.
+  bool along_k = false;
+  Index k_multiple = 1;  // `copy` takes ranges of k that begin and end at multiples of this number of elements
+  // Blocks with scales (base/block_scale.h) that a target may read in place of a copy, with the strides of the matrix;
+  // or null.
+  const void* blocks = nullptr;
+  DType blocks_dtype = DType::mxfp8;
 };
 
 // A matrix in memory: element (r, c) of batch i at data + i*batch_stride + r*row_stride + c*col_stride, in elements.

@@ -143,6 +143,9 @@ Reason unsupported_reason(const FusedMatmul& x) {
            std::string(dtype_name(x.second->dtype));
   if (p.a.dtype == DType::int8 && p.b.dtype == DType::int8)
     return "expected sums in f32 for a product with a fused chain, found int8 * int8";
+  if (is_block_scaled(p.a.dtype) || is_block_scaled(p.b.dtype))
+    return "expected no block-scaled operand of a product with a fused chain, found " +
+           std::string(dtype_name(p.a.dtype)) + " * " + std::string(dtype_name(p.b.dtype));
   if (x.product.windows && (x.second || x.product.windows->groups > 1))
     return "windows: expected one product without groups";
   if (auto reason = invalid_sums_reason(x)) return reason;

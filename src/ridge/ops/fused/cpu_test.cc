@@ -242,6 +242,11 @@ TEST(FusedMatmul, ReportsUnsupportedProblems) {
   other = p;
   other.second->dtype = DType::int8;
   EXPECT_EQ(unsupported_reason(other).text(), "expected two weights of one dtype, found f32 and int8");
+  other = problem_of({.n = 2, .f = 3, .d = 32});
+  other.product.b = {DType::mxfp4, 1, 32};
+  other.second = other.product.b;
+  EXPECT_EQ(unsupported_reason(other).text(),
+            "expected no block-scaled operand of a product with a fused chain, found f32 * mxfp4");
   other = p;
   other.chain.tensors[1].dtype = DType::bf16;
   EXPECT_EQ(unsupported_reason(other).text(), "chain: expected sums in f32");

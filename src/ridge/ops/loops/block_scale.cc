@@ -1,14 +1,14 @@
 // Quantization to blocks that share a scale, and its inverse.
+#include "ridge/ops/function/block_scale.h"
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/indexed.h"
-#include "ridge/ops/loops/isa_kernels.h"
 #include "ridge/ops/loops/strided.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
 namespace {
 
-void quantize(const BlockConversion& run) {
+void quantize(const BlockQuantization& run) {
   pool::select_for_isa(plain::quantize_blocks, avx2::quantize_blocks, avx512::quantize_blocks)(run);
 }
 
@@ -50,8 +50,9 @@ void run_loops(const QuantizeLoops& l, std::span<void* const> data, int threads)
 void run_loops(const DequantizeLoops& l, std::span<void* const> data, int threads) {
   const std::int64_t block = dtype_info(l.values).block;
   run_in_parts(l.elements / block, min_elements_per_part / block, threads, [&](std::int64_t begin, std::int64_t end) {
-    const BlockConversion run{l.values, l.result, static_cast<char*>(data[0]) + stored_bytes(l.values, begin * block),
-                              static_cast<char*>(data[1]) + begin * block * dtype_bits(l.result) / 8, end - begin};
+    const BlockDequantization run{l.values, l.result,
+                                  static_cast<char*>(data[0]) + stored_bytes(l.values, begin * block),
+                                  static_cast<char*>(data[1]) + begin * block * dtype_bits(l.result) / 8, end - begin};
     pool::select_for_isa(plain::dequantize_blocks, avx2::dequantize_blocks, avx512::dequantize_blocks)(run);
   });
 }

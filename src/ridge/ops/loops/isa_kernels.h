@@ -119,13 +119,6 @@ struct RotaryPairs {
   float* y = nullptr;
 };
 
-// Conversions of contiguous blocks with scales (base/block_scale.h) from or to f32, bf16 or f16.
-struct BlockConversion {
-  DType scaled_dtype = DType::mxfp8, dtype = DType::f32;
-  void *scaled = nullptr, *elements = nullptr;
-  std::int64_t blocks = 0;
-};
-
 // Defined in bodies, each of which is compiled once for each instruction set.
 namespace plain {
 void copy_rows(const RowCopies& copies);
@@ -138,8 +131,6 @@ void pool_rows(const PoolRows& run);
 void pool_windows(const PoolWindows& run);
 void fill_rotary_angles(const RotaryAngles& run);
 void rotate_pairs(const RotaryPairs& run);
-void quantize_blocks(const BlockConversion& run);
-void dequantize_blocks(const BlockConversion& run);
 }  // namespace plain
 namespace avx2 {
 void copy_rows(const RowCopies& copies);
@@ -152,8 +143,6 @@ void pool_rows(const PoolRows& run);
 void pool_windows(const PoolWindows& run);
 void fill_rotary_angles(const RotaryAngles& run);
 void rotate_pairs(const RotaryPairs& run);
-void quantize_blocks(const BlockConversion& run);
-void dequantize_blocks(const BlockConversion& run);
 }  // namespace avx2
 namespace avx512 {
 void copy_rows(const RowCopies& copies);
@@ -166,8 +155,6 @@ void pool_rows(const PoolRows& run);
 void pool_windows(const PoolWindows& run);
 void fill_rotary_angles(const RotaryAngles& run);
 void rotate_pairs(const RotaryPairs& run);
-void quantize_blocks(const BlockConversion& run);
-void dequantize_blocks(const BlockConversion& run);
 }  // namespace avx512
 
 // These run the functions of the active instruction set.

@@ -1,5 +1,5 @@
 // Runs matmul kernels on the cpu target: binds layouts to the views of the kernel definition. A D with contiguous
-// columns is computed as D transposed = B transposed times A transposed.
+// columns, and a product whose A is block-scaled, are computed as D transposed = B transposed times A transposed.
 #include "ridge/ops/product/matmul.h"
 
 #include <fmt/format.h>
@@ -14,6 +14,7 @@
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/layout.h"
+#include "ridge/ops/product/scaled/operand.h"
 #include "ridge/ops/product/windows/operand.h"
 #include "ridge/pool/arena.h"
 #include "ridge/pool/isa.h"
@@ -54,6 +55,8 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   g.b.prepacked = packed_b;
   std::optional<WindowOperand> windows;
   if (p.windows) g.b.computed = &windows.emplace(p, call.b);
+  std::optional<ScaledOperand> scaled;
+  if (is_block_scaled(p.b.dtype)) g.b.computed = &scaled.emplace(p, call.b);
   g.d = {static_cast<Sum*>(call.d), p.size.m, p.size.n, layout.row_stride, layout.col_stride, layout.batch_stride};
   constexpr bool sums_are_integers = std::is_same_v<Sum, std::int32_t>;
   if (!is_store_only(call.epilogue) || p.d.dtype != (sums_are_integers ? DType::int32 : DType::f32))
@@ -61,7 +64,9 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
                   is_store_only(call.epilogue) && p.d.dtype == DType::bf16};
   const tile::cpu::MatmulSizes sizes{p.batch, p.size};
   tile::cpu::run_kernel<Kernel>(
-      g, sizes, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, pool::this_cpu(), packed_b != nullptr), threads);
+      g, sizes,
+      *tile::cpu::find_engine(p.a.dtype, multiplied_dtype(p.b.dtype, p.a.dtype), pool::this_cpu(), packed_b != nullptr),
+      threads);
 }
 
 // Calls each(i, threads) for all groups. All threads share a long group; each short group runs on one thread.
@@ -102,9 +107,8 @@ void dispatch_matmul(const MatmulCall& call, const void* packed_b, int threads) 
       dispatch_matmul(extract_image(call, i), nullptr, threads);
     return;
   }
-  if (canonical_layout(p.d, p.size.m, p.size.n).col_stride != 1)
-    return dispatch_matmul(transpose_call(call), nullptr, threads);
-  switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(p.b.dtype)) {
+  if (computes_transposed(p)) return dispatch_matmul(transpose_call(call), nullptr, threads);
+  switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(multiplied_dtype(p.b.dtype, p.a.dtype))) {
     case 3232: return run_matmul<4, 4, float>(call, packed_b, threads);
     case 3208: return run_matmul<4, 1, float>(call, packed_b, threads);
     case 1616: return run_matmul<2, 2, float>(call, packed_b, threads);
@@ -120,7 +124,8 @@ constexpr std::int64_t max_int8_k = (std::int64_t{1} << 17) - 1;  // Products wh
 bool is_float(DType x) { return StoredFloats::contains(x); }
 
 Reason validate_dtypes(const MatmulProblem& p) {
-  const DType a = p.a.dtype, b = p.b.dtype, d = p.d.dtype;
+  if (auto reason = validate_scaled_operand(p)) return reason;
+  const DType a = multiplied_dtype(p.a.dtype, p.b.dtype), b = multiplied_dtype(p.b.dtype, p.a.dtype), d = p.d.dtype;
   const bool integers = a == DType::int8 && b == DType::int8;
   const bool floats = (a == b && is_float(a)) || (is_float(a) && b == DType::int8) || (a == DType::int8 && is_float(b));
   if (!(integers && (is_float(d) || d == DType::int8 || d == DType::int32)) && !(floats && is_float(d)))
@@ -191,6 +196,8 @@ PackedWeights::PackedWeights(const MatmulProblem& p, const void* b)
 
 Reason unsupported_reason(const MatmulProblem& p, const PackedWeights& b) {
   if (auto reason = unsupported_reason(p)) return reason;
+  if (is_block_scaled(p.a.dtype) || is_block_scaled(p.b.dtype))
+    return "expected no block-scaled operand where the weights are packed";
   if (p.size.n != b.n() || p.size.k != b.k())
     return fmt::format("b: expected weights of k {} and n {}, found k {} and n {}", p.size.k, p.size.n, b.k(), b.n());
   if (p.a.dtype != b.left_dtype() || p.b.dtype != b.right_dtype())

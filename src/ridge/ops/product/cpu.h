@@ -23,7 +23,8 @@ void matmul(const MatmulProblem& problem, const void* a, const void* b, void* d,
 // int8, or a wider type if the CPU lacks instructions for that type), with columns rounded up to a multiple of 32.
 class PackedWeights {
  public:
-  // Packs B. Requires one B for all batches (batch_stride 0 or batch 1) and a D with contiguous rows.
+  // Packs B. Requires one B for all batches (batch_stride 0 or batch 1), no block-scaled operand, and a D with
+  // contiguous rows.
   PackedWeights(const MatmulProblem& problem, const void* b);
   std::int64_t n() const { return n_; }
   std::int64_t k() const { return k_; }

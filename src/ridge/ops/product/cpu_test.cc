@@ -101,6 +101,64 @@ TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
     }
 }
 
+// Few rows, several blocks of k and of columns, and more rows than the caches hold; blocks are of the right operand,
+// and of the left one with every layout of D.
+TEST_P(EveryIsa, BlockScaledOperandsAreConvertedExactly) {
+  for (const DType scaled : {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128})
+    for (const DType other : {DType::f32, DType::bf16}) {
+      if (scaled == DType::e4m3_128 && other == DType::bf16) continue;
+      const Index block = dtype_info(scaled).block;
+      for (const auto& [m, n, blocks] : {std::array<Index, 3>{1, 1, 1},
+                                         {1, 37, 3},
+                                         {3, 50, 5},
+                                         {1, 29, 8448 / block},
+                                         {7, 29, 2176 / block},
+                                         {8, 33, 7},
+                                         {9, 25, 1408 / block},
+                                         {16, 49, 11},
+                                         {17, 70, 2},
+                                         {33, 70, 9},
+                                         {41, 31, 1152 / block},
+                                         {130, 65, 1}})
+        for (const int layouts : {0, 4}) {
+          MatmulCase c = make_simple_case(m, n, blocks * block, other, m % 2 == 0 ? DType::f32 : DType::bf16, layouts);
+          MatmulProblem& p = c.call.problem;
+          p.b = product_testing::make_layout(scaled, p.size.k, n, true, m % 3 * block);
+          c.side = n % 2 == 0 ? GuardedBuffer::before : GuardedBuffer::after;
+          ASSERT_EQ(check_case(c), "");
+          c.values = TestValues::nan_row;
+          c.threads = 2;
+          ASSERT_EQ(check_case(c), "");
+          p.a = product_testing::make_layout(scaled, m, p.size.k, false, block);
+          p.b = product_testing::make_layout(other, p.size.k, n, layouts == 0);
+          ASSERT_EQ(check_case(c), "");
+        }
+    }
+}
+
+TEST(MatmulTest, ScaledOperandsWithoutAnExactConversionAreRefused) {
+  const auto refusal = [](DType a, DType b, Index k, MatrixLayout layout) {
+    MatmulProblem p = make_simple_case(4, 6, k, DType::f32).call.problem;
+    p.a.dtype = a;
+    p.b = layout;
+    p.b.dtype = b;
+    const Reason reason = unsupported_reason(p);
+    return reason ? std::string(reason.text()) : "";
+  };
+  const auto along_k = [](Index k) { return MatrixLayout{DType::f32, 1, k, 6 * k}; };
+  EXPECT_EQ(refusal(DType::f32, DType::mxfp8, 64, along_k(64)), "");
+  EXPECT_EQ(refusal(DType::bf16, DType::e4m3_128, 128, along_k(128)), "expected f32 with e4m3_128, found bf16");
+  EXPECT_EQ(refusal(DType::f16, DType::mxfp4, 64, along_k(64)), "expected f32 or bf16 with mxfp4, found f16");
+  EXPECT_EQ(refusal(DType::mxfp8, DType::mxfp4, 64, along_k(64)),
+            "expected one block-scaled operand, found mxfp8 * mxfp4");
+  EXPECT_EQ(refusal(DType::f32, DType::nvfp4, 64, {DType::f32, 6, 1, 6 * 64}),
+            "nvfp4: expected blocks along k, found a stride of 6");
+  EXPECT_EQ(refusal(DType::f32, DType::mxfp4, 48, along_k(48)),
+            "mxfp4: expected k and strides in multiples of 32 elements, found 48");
+  EXPECT_EQ(refusal(DType::f32, DType::mxfp4, 64, along_k(80)),
+            "mxfp4: expected k and strides in multiples of 32 elements, found 80");
+}
+
 TEST_P(EveryIsa, Int8SumsAreExactUpToTheLargestK) {
   constexpr Index max_k = 131071;
   // 127 * 127 * k is odd and above 2^24, so f32 cannot represent it.
@@ -278,6 +336,9 @@ TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRejected) {
             "b: expected weights of k 5 and n 6, found k 6 and n 5");
   EXPECT_EQ(unsupported_reason(make_simple_case(4, 5, 6, DType::bf16).call.problem, packed).text(),
             "b: expected weights packed for bf16 * bf16, found weights packed for f32 * f32");
+  MatmulProblem scaled = make_simple_case(4, 5, 32, DType::f32, DType::f32, 2).call.problem;
+  scaled.b.dtype = DType::mxfp8;
+  EXPECT_EQ(unsupported_reason(scaled, packed).text(), "expected no block-scaled operand where the weights are packed");
   EXPECT_EQ(unsupported_reason(make_simple_case(4, 5, 6, DType::f32, DType::f32, 4).call.problem, packed).text(),
             "d: expected contiguous rows where the weights are packed, found contiguous columns");
 }

@@ -10,7 +10,7 @@ namespace ridge::ops {
 namespace {
 
 const void* advance_pointer(const void* data, DType dtype, std::int64_t elements) {
-  return data == nullptr ? nullptr : static_cast<const char*>(data) + elements * (dtype_bits(dtype) / 8);
+  return data == nullptr ? nullptr : static_cast<const char*>(data) + stored_bytes(dtype, elements);
 }
 
 }  // namespace

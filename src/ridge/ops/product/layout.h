@@ -26,6 +26,12 @@ inline MatmulProblem transpose_problem(const MatmulProblem& p) {
   return {p.batch, p.size.n, p.size.m, p.size.k, transpose_layout(p.b), transpose_layout(p.a), transpose_layout(p.d)};
 }
 
+// True if D transposed is computed, so that the block-scaled operand is B or, without one, D's rows are contiguous.
+inline bool computes_transposed(const MatmulProblem& p) {
+  if (is_block_scaled(p.a.dtype) || is_block_scaled(p.b.dtype)) return is_block_scaled(p.a.dtype);
+  return canonical_layout(p.d, p.size.m, p.size.n).col_stride != 1;
+}
+
 // Returns an operand as the kernel definition expects it: rows along an axis of the output, columns along k.
 inline tile::Matrix to_tile_matrix(const MatrixLayout& layout, const void* data, std::int64_t rows, std::int64_t k) {
   const MatrixLayout x = canonical_layout(layout, rows, k);

@@ -63,8 +63,9 @@ struct PixelWindows {
 };
 
 // D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros). call.h
-// lists the dtypes. If `grouped`, A and D are one matrix each, whose m rows are divided into `batch` consecutive
-// groups; product i uses the rows of group i, possibly none (experts, sequences of different lengths).
+// lists the dtypes. A or B may be block-scaled (base/block_scale.h) on a CPU, with blocks along k: see
+// `validate_scaled_operand`. If `grouped`, A and D are one matrix each, whose m rows are divided into `batch`
+// consecutive groups; product i uses the rows of group i, possibly none (experts, sequences of different lengths).
 // `MatmulCall::starts` has the first rows of the groups. If `windows` is given, no memory holds B, and if
 // `pixel_windows` is given, no memory holds A: see above. CPUs support the former and Hopper the latter.
 struct MatmulProblem {
@@ -76,6 +77,14 @@ struct MatmulProblem {
   std::optional<PixelWindows> pixel_windows = {};
   bool operator==(const MatmulProblem&) const = default;
 };
+
+// Returns the dtype in which an operand is multiplied: a block-scaled one is converted to that of the other operand.
+constexpr DType multiplied_dtype(DType operand, DType other) { return is_block_scaled(operand) ? other : operand; }
+
+// Returns why a CPU cannot convert the block-scaled operand of a product while it packs it; nothing if it can, or if
+// there is no such operand. k must be contiguous, and k and the strides multiples of the block. The other operand is
+// f32, or bf16 if that is exact (all block-scaled dtypes but e4m3_128).
+Reason validate_scaled_operand(const MatmulProblem& problem);
 
 // Returns why Hopper's copy engine cannot load the windows of A and the weights of B.
 Reason validate_pixel_windows(const MatmulProblem& problem);

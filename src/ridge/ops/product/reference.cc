@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/check.h"
 #include "ridge/base/dtype_set.h"
 
@@ -36,6 +37,7 @@ double unit_roundoff(DType dtype) {
 
 double read_element(const MatrixLayout& x, const void* data, std::int64_t batch, std::int64_t row, std::int64_t col) {
   const std::int64_t i = element_offset(x, batch, row, col);
+  if (is_block_scaled(x.dtype)) return load_scaled_element(x.dtype, data, i);
   double value = 0;
   const bool is_read =
       StorageDTypes::dispatch(x.dtype, [&]<class T>() { value = to_double(read_unaligned<T>(data, i)); });

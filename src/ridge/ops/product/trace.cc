@@ -66,7 +66,7 @@ MatmulTraffic count_for_output(const TracedProduct& x, const Schedule& schedule)
 }
 
 template <class Schedule> MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
-  switch (dtype_bits(x.p.a.dtype) * 100 + dtype_bits(x.p.b.dtype)) {
+  switch (dtype_bits(x.p.a.dtype) * 100 + dtype_bits(multiplied_dtype(x.p.b.dtype, x.p.a.dtype))) {
     case 808: return count_for_output<std::int8_t, std::int8_t, std::int32_t>(x, schedule);
     case 816: return count_for_output<std::int8_t, Bf16, float>(x, schedule);
     case 832: return count_for_output<std::int8_t, float, float>(x, schedule);
@@ -134,11 +134,17 @@ MatmulTraffic swap_operands(MatmulTraffic t) {
 // Returns the schedule of the cpu target for one product, or for two products with the same left operand.
 tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second,
                                                int threads, const pool::Cpu& cpu) {
-  static const tile::ComputedOperand windows;  // the schedule depends only on whether B is computed
+  static const tile::ComputedOperand windows;  // the schedule depends only on whether and how B is computed
+  tile::ComputedOperand scaled{.along_k = true};
   const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.size.m, p.size.k);
   tile::Matrix b = to_tile_matrix(transpose_layout(p.b), nullptr, p.size.n, p.size.k);
   if (p.windows) b.computed = &windows;
-  tile::cpu::MatmulOperands operands{nullptr, dtype_bits(p.a.dtype) / 8, dtype_bits(p.b.dtype) / 8, &a, &b};
+  if (is_block_scaled(p.b.dtype)) {
+    scaled.k_multiple = dtype_info(p.b.dtype).block;
+    b.computed = &scaled;
+  }
+  const DType right = multiplied_dtype(p.b.dtype, p.a.dtype);
+  tile::cpu::MatmulOperands operands{nullptr, dtype_bits(p.a.dtype) / 8, dtype_bits(right) / 8, &a, &b};
   operands.caches = cpu.caches;
   if (second) {
     const tile::Matrix c = to_tile_matrix(transpose_layout(*second), nullptr, p.size.n, p.size.k);
@@ -147,17 +153,23 @@ tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std
   }
   tile::trace::CpuTileSchedule s;
   s.problem = {p.batch, p.size};
-  const tile::cpu::Engine& engine = choose_engine(s.problem, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, cpu), b,
-                                                  operands.right_uniform, cpu.caches);
+  const tile::cpu::Engine& engine =
+      choose_engine(s.problem, *tile::cpu::find_engine(p.a.dtype, right, cpu), b, operands.right_uniform, cpu.caches);
   operands.engine = &engine;
   s.schedule =
       choose_schedule(s.problem, operands, {cpu_kernel_configs[0].m, cpu_kernel_configs[0].n, cpu_kernel_configs[0].k},
                       choose_thread_count(p, threads));
   s.row_granularity = engine.row_multiple;
-  s.k_granularity = engine.k_multiple;
+  s.k_granularity = stage_multiple(engine, b);
   s.col_granularity = engine.cols;
   s.registers = {engine.rows, engine.cols};
   return s;
+}
+
+// Returns the bytes of elements of a block-scaled B in memory, from their bytes in the format that is multiplied.
+std::int64_t to_stored_bytes(const MatmulProblem& p, std::int64_t multiplied_bytes) {
+  const std::int64_t bits = dtype_bits(multiplied_dtype(p.b.dtype, p.a.dtype));
+  return stored_bytes(p.b.dtype, multiplied_bytes * 8 / bits);
 }
 
 }  // namespace
@@ -187,10 +199,12 @@ MatmulTraffic count_tile_traffic(const MatmulProblem& p, const TileScheduleOptio
 MatmulTraffic count_cpu_traffic(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue,
                                 const pool::Cpu& cpu) {
   if (p.batch == 0 || p.size.m == 0 || p.size.n == 0) return {};
-  if (p.d.col_stride != 1 && p.size.n > 1) {  // D transposed is computed if D's columns are contiguous, as in matmul()
+  if (computes_transposed(p))
     return swap_operands(count_cpu_traffic(transpose_problem(p), threads, transpose_epilogue(epilogue), cpu));
-  }
-  return count_traffic(TracedProduct{p, epilogue}, make_cpu_schedule(p, std::nullopt, threads, cpu));
+  MatmulTraffic out = count_traffic(TracedProduct{p, epilogue}, make_cpu_schedule(p, std::nullopt, threads, cpu));
+  if (is_block_scaled(p.b.dtype))
+    for (std::int64_t* bytes : {&out.b.requested_bytes, &out.b.global_bytes}) *bytes = to_stored_bytes(p, *bytes);
+  return out;
 }
 
 FusedTraffic count_cpu_traffic(const FusedMatmul& x, int threads, const pool::Cpu& cpu) {

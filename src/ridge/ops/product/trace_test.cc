@@ -6,6 +6,7 @@
 
 #include "ridge/base/ceil_div.h"
 #include "ridge/ops/product/cpu.h"
+#include "ridge/ops/product/layout.h"
 #include "ridge/pool/testing/test_cpus.h"
 
 namespace ridge::ops {
@@ -188,6 +189,24 @@ TEST(CpuTraffic, SmallProductsAreCountedOnOneThread) {
     const auto of = [&](const MatmulProblem& p, int threads) { return count_cpu_traffic(p, threads, {}, cpu); };
     for (const int threads : {0, 2, 8}) EXPECT_EQ(of(small, threads), of(small, 1)) << threads;
     EXPECT_GT(of(large, 2).b.global_bytes, of(large, 1).b.global_bytes);
+  }
+}
+
+// 33 bytes hold 32 elements of mxfp8. A block-scaled left operand is counted as the right one of the transposed
+// product.
+TEST(CpuTraffic, BlockScaledOperandsCountAsTheyAreStored) {
+  for (const std::int64_t m : {1, 20, 130}) {
+    MatmulProblem p = make_problem(m, 300, 640, DType::bf16, DType::f32);
+    p.b = {DType::mxfp8, 1, 640, 640 * 300};
+    for (const pool::Cpu& cpu : pool::all_test_cpus()) {
+      SCOPED_TRACE(pool::describe_cpu(cpu));
+      const MatmulTraffic x = count_cpu_traffic(p, 1, {}, cpu);
+      EXPECT_EQ(x.flops, 2 * m * 300 * 640);
+      EXPECT_EQ(x.b.global_bytes, 300 * 640 / 32 * 33);
+      const MatmulTraffic transposed = count_cpu_traffic(transpose_problem(p), 1, {}, cpu);
+      EXPECT_EQ(transposed.a, x.b);
+      EXPECT_EQ(transposed.b, x.a);
+    }
   }
 }
 

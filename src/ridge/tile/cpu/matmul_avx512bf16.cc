@@ -3,6 +3,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/cpu/block.h"
 #if defined(__AVX512BF16__)
+#include "ridge/base/block_scale_avx512.h"
 #include "ridge/tile/cpu/skinny_avx512.h"
 #endif
 
@@ -31,6 +32,23 @@ struct V : FloatVectors512<Bf16Tag> {
 
 using QuadVectors = QuadVectors512<Bf16Tag>;
 
+// A byte of blocks with scales along k.
+template <DType dtype> struct BlockByte {
+  std::uint8_t byte;
+  static constexpr int columns(int of_rows) { return of_rows > 4 ? 3 : 4; }
+  static constexpr Index bytes_of(Index elements) { return stored_bytes(dtype, elements); }
+  [[gnu::always_inline]] static __m512i load(const BlockByte* at, Index left) {
+    return decode_32_elements<dtype>(&at->byte, left < 32);
+  }
+};
+void multiply_skinny_scaled(const SkinnyArgs& x) {
+  switch (x.b_dtype) {
+    case DType::mxfp8: return multiply_skinny_along_k<Dots16<V, Bf16, BlockByte<DType::mxfp8>>>(x);
+    case DType::mxfp4: return multiply_skinny_along_k<Dots16<V, Bf16, BlockByte<DType::mxfp4>>>(x);
+    default: return multiply_skinny_along_k<Dots16<V, Bf16, BlockByte<DType::nvfp4>>>(x);
+  }
+}
+
 // With few rows, widening int8 of B is the limit: to f32 it takes two instructions for 16 elements, to bf16 pairs five
 // for 32, and some cores multiply pairs at half the rate (Emerald Rapids).
 const Engine* f32_widening_engine() { return avx512_engine(DType::bf16, DType::int8); }
@@ -46,6 +64,7 @@ template <class A, class B> constexpr Engine pair_engines{
     .right_packers = packers_avx512<Bf16Tag, B, Bf16>,
     .skinny_along_k = multiply_skinny_along_k<Dots16<V, Bf16, B>>,
     .skinny_across_k = multiply_skinny_across_k<V, Bf16, B>,
+    .skinny_scaled = sizeof(A) == 2 && sizeof(B) == 2 ? multiply_skinny_scaled : nullptr,
     .few_rows_engine = sizeof(B) == 1 ? f32_widening_engine : nullptr,
 };
 constexpr Engine int8_engine{

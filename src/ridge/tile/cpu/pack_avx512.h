@@ -102,7 +102,9 @@ template <class Tag> [[gnu::always_inline]] inline __m512i negate_lanes(__m512i 
 
 // Loads up to 16 units of one row or column; the first `left` elements of p exist.
 template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i load_units(const T* p, Index left) {
-  if constexpr (sizeof(W) == 1) {
+  if constexpr (requires { T::load(p, left); }) {
+    return T::load(p, left);
+  } else if constexpr (sizeof(W) == 1) {
     return load_quads<Tag, W>(left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1, p);
   } else if constexpr (sizeof(W) == 2) {
     return load_shorts<Tag, T, W>(left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1, p);

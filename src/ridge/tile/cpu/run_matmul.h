@@ -233,7 +233,7 @@ template <class Kernel> class MatmulRun {
     return split_range(team.rows.size, schedule_.row_blocks, block, operands_.engine->row_multiple);
   }
   Range stage_range(Index stage) const {
-    return split_range(problem_.size.k, schedule_.stages, stage, operands_.engine->k_multiple);
+    return split_range(problem_.size.k, schedule_.stages, stage, stage_multiple(*operands_.engine, *operands_.right));
   }
   Range column_range(Index block) const {
     return split_range(problem_.size.n, schedule_.column_blocks, block, operands_.engine->cols);

@@ -1,6 +1,7 @@
 #include "ridge/tile/cpu/schedule.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ridge::tile::cpu {
 namespace {
@@ -9,6 +10,8 @@ constexpr Index max_packed_left_bytes = Index{16} << 20;  // limit of packed A, 
 constexpr Index max_scratch_bytes = Index{16} << 20;      // limit of the sums that a thread keeps between stages of k
 
 Index round_up(Index a, Index to) { return ceil_div(a, to) * to; }
+
+bool is_computed_across_k(const Matrix& right) { return right.computed != nullptr && !right.computed->along_k; }
 
 // True if B across k is read in place because it fits in the L2. With many rows of A, rows of B must also be short.
 bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
@@ -26,6 +29,8 @@ bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int 
   if (e.max_skinny_along_k_rows != 0) max_rows = e.max_skinny_along_k_rows;
   if (!along_k) max_rows = max_skinny_rows_across_k;
   if (packed) max_rows = max_skinny_rows;
+  // AMX tiles read B in place, so a computed B is packed.
+  if (o.right->computed != nullptr && e.skinny_left_packers.along_k != nullptr) return false;
   const auto in_place = along_k ? e.skinny_along_k : e.skinny_across_k;
   if (p.size.m > max_rows || (packed ? e.skinny_packed : in_place) == nullptr) return false;
   const bool sums_in_c = !e.needs_sum_scratch;
@@ -124,9 +129,9 @@ StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, Til
 void divide_shared_groups(const MatmulSizes& p, const MatmulOperands& o, int threads, CpuSchedule& s) {
   const Engine& e = *o.engine;
   const bool is_even = round_up(p.size.n, e.cols * threads) * 4 <= p.size.n * 5;
-  // With several stages of k, packing all of B twice costs more than uneven columns, unless B is computed: then it is
-  // read from the caches.
-  const bool packs_once = s.stages * s.column_blocks == 1 || o.right->computed != nullptr;
+  // With several stages of k, packing all of B twice costs more than uneven columns, unless B is computed from an input
+  // in the caches.
+  const bool packs_once = s.stages * s.column_blocks == 1 || is_computed_across_k(*o.right);
   const bool cut_rows = p.size.n >= 2 * e.cols * threads
                             ? !is_even && packs_once && 2 * p.size.m >= 3 * e.rows * threads
                             : !is_even || s.stages == 1 || o.right->row_stride == 1 || p.size.m > 2 * p.size.n;
@@ -140,18 +145,22 @@ void divide_shared_groups(const MatmulSizes& p, const MatmulOperands& o, int thr
 
 }  // namespace
 
+Index stage_multiple(const Engine& engine, const Matrix& right) {
+  return right.computed == nullptr ? engine.k_multiple : std::lcm(Index{engine.k_multiple}, right.computed->k_multiple);
+}
+
 const Engine& choose_engine(const MatmulSizes& p, const Engine& engine, const Matrix& right, bool right_uniform,
                             const pool::CacheSizes& core_caches) {
   const Index unit_bytes = sizeof(Unit);
   const bool in_l2 = p.size.k * p.size.n / engine.per_unit * unit_bytes <= core_caches.l2 / 2;
   const Index max_across_k_rows = in_l2 ? engine.few_row_limits.in_l2 : engine.few_row_limits.across_k;
   const Index max_rows = right.col_stride == 1 ? engine.few_row_limits.along_k : max_across_k_rows;
-  const bool few = p.size.m <= max_rows && right.prepacked == nullptr && right.computed == nullptr && right_uniform;
+  const bool few = p.size.m <= max_rows && right.prepacked == nullptr && !is_computed_across_k(right) && right_uniform;
   return few && engine.few_rows_engine != nullptr ? *engine.few_rows_engine() : engine;
 }
 
 CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileLimits limits, int threads) {
-  if (o.right_uniform && o.right->computed == nullptr && prefers_skinny_schedule(p, o, threads))
+  if (o.right_uniform && !is_computed_across_k(*o.right) && prefers_skinny_schedule(p, o, threads))
     return make_skinny_schedule(p, o, threads);
   const Engine& e = *o.engine;
   const StageSizes stage = choose_stage_sizes(p, o, limits);

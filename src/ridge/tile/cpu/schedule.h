@@ -47,6 +47,9 @@ struct MatmulOperands {
   pool::CacheSizes caches = pool::cache_sizes();
 };
 
+// Returns the number of elements at whose multiples k is split into stages.
+Index stage_multiple(const Engine& engine, const Matrix& right);
+
 // Returns the engine that runs this product: `engine` or, for few rows, its few_rows_engine.
 const Engine& choose_engine(const MatmulSizes& problem, const Engine& engine, const Matrix& right, bool right_uniform,
                             const pool::CacheSizes& core_caches = pool::cache_sizes());

@@ -35,6 +35,14 @@ constexpr Index left_tail_of() {  // number of units after each row of a k block
     return 0;
 }
 
+// Returns the address of element k of a column. Elements are of a type of their own, or of blocks.
+template <class Element> [[gnu::always_inline]] constexpr const Element* advance_along_k(const Element* b, Index k) {
+  if constexpr (requires { Element::bytes_of(k); })
+    return b + Element::bytes_of(k);
+  else
+    return b + k;
+}
+
 using PassFunction = void (*)(const SkinnyArgs&, int pass, int passes);
 template <class D, int... i>
 constexpr std::array<PassFunction, sizeof...(i)> pass_functions(std::integer_sequence<int, i...>) {
@@ -54,7 +62,7 @@ template <class D> void multiply_skinny_along_k(const SkinnyArgs& x) {
       SkinnyArgs part = x;
       part.k = x.k - k < k_block ? x.k - k : k_block;
       part.n = x.n - j < block_columns ? x.n - j : block_columns;
-      part.b = static_cast<const typename D::Element*>(x.b) + j * x.b_stride + k;
+      part.b = advance_along_k(static_cast<const typename D::Element*>(x.b) + j * x.b_stride, k);
       part.accumulate = x.accumulate || k > 0;
       for (int pass = 0, row = 0; pass < passes; ++pass, row += part.rows) {
         part.rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);

@@ -146,7 +146,11 @@ template <class V, class W, class T> struct Dots16 {
   using Sum = typename V::Sum;
   static constexpr int rows = 8;  // rows in one pass
   static constexpr Index per_unit = sizeof(Unit) / sizeof(W), block_columns = 48, tail = has_left_tail<V> ? 16 : 0;
-  static constexpr int columns(int of_rows) { return of_rows >= 7 ? 3 : 4; }
+  // Columns that are multiplied together; fewer if decoding needs registers, too.
+  static constexpr int columns(int of_rows) {
+    if constexpr (requires { T::columns(of_rows); }) return T::columns(of_rows);
+    return of_rows >= 7 ? 3 : 4;
+  }
 
   template <int rows, int columns>
   [[gnu::always_inline]] static void multiply(const SkinnyArgs& x, const T* b, Sum* c, Index prefetch_distance) {
@@ -161,8 +165,9 @@ template <class V, class W, class T> struct Dots16 {
       typename V::Register right[columns];
 #pragma GCC unroll 4
       for (int j = 0; j < columns; ++j) {
-        right[j] = __builtin_bit_cast(typename V::Register, load_units<V, T, W>(b + j * x.b_stride + k, left));
-        if constexpr (rows > 1) __builtin_prefetch(b + j * x.b_stride + k + prefetch_distance, 0, 2);
+        const T* const at = advance_along_k(b + j * x.b_stride, k);
+        right[j] = __builtin_bit_cast(typename V::Register, load_units<V, T, W>(at, left));
+        if constexpr (rows > 1 || sizeof(T) < sizeof(W)) __builtin_prefetch(at + prefetch_distance, 0, 2);
       }
 #pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) {

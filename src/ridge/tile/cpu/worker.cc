@@ -8,6 +8,7 @@
 namespace ridge::tile::cpu {
 namespace {
 
+constexpr Index max_copied_bytes = Index{16} << 10;      // buffer of a computed B along k: half of an L1
 constexpr Index min_streamed_elements = Index{8} << 20;  // larger outputs are stored non-temporally
 
 const char* element_address(const Matrix& m, Index batch, Index row, Index col, int bytes) {
@@ -24,10 +25,29 @@ void run_packer(const Packers& packers, const Matrix& m, const PackArgs& packing
   (m.col_stride == 1 ? packers.along_k : packers.across_k)(packing);
 }
 
-// Packs the rows of A for `skinny_along_k`, k block by k block.
-void pack_skinny_rows(const Engine& e, const Matrix& m, Index batch, int bytes, Index rows, Unit* out) {
+// k blocks of few rows, in elements: those of packed A, and those of a computed B that are copied together.
+struct SkinnyBlocks {
+  Index packed, copied;
+};
+constexpr Index max_copied_column_bytes = 8192;  // longer runs are read from memory at a higher rate
+constexpr Index skinny_copied_columns = 24;      // a multiple of the columns that any engine multiplies together
+
+// True if few rows are multiplied by a computed B as it is stored, without copies.
+bool reads_blocks(const Engine& e, const ComputedOperand& right, Index rows) {
+  return e.skinny_scaled != nullptr && right.blocks != nullptr && rows <= max_skinny_rows_scaled;
+}
+
+SkinnyBlocks choose_skinny_blocks(const Engine& e, const MatmulOperands& o, Index rows) {
   const bool few_rows = e.few_rows_k_block_units != 0 && rows <= max_skinny_rows;
   const Index k_block = (few_rows ? e.few_rows_k_block_units : skinny_k_block_units(rows)) * e.per_unit;
+  if (o.right->computed == nullptr || reads_blocks(e, *o.right->computed, rows)) return {k_block, 0};
+  const Index multiple = o.right->computed->k_multiple, copied = max_copied_column_bytes / o.right_bytes;
+  const Index packed = std::min(k_block, copied) / multiple * multiple;
+  return {packed, packed == k_block ? copied / packed * packed : packed};  // engines know only their own blocks
+}
+
+// Packs the rows of A for `skinny_along_k`, k block by k block.
+void pack_skinny_rows(const Engine& e, const Matrix& m, Index batch, int bytes, Index rows, Index k_block, Unit* out) {
   for (Index k = 0; k < m.cols; k += k_block) {
     const Index part = std::min(k_block, m.cols - k);
     for (Index i = 0; i < rows; ++i, out += ceil_div(part, e.per_unit) + e.left_tail)
@@ -79,7 +99,8 @@ const Unit* Worker::ensure_left_packed(const RecordedLoad& a, Index panel, Range
                   .k = a.k.size,
                   .out = out});
     else
-      pack_skinny_rows(e, *a.matrix, team_.batch, team_.operands.left_bytes, rows.size, out);
+      pack_skinny_rows(e, *a.matrix, team_.batch, team_.operands.left_bytes, rows.size,
+                       choose_skinny_blocks(e, team_.operands, rows.size).packed, out);
     packed.store(2, std::memory_order_release);
     return out;
   }
@@ -117,9 +138,32 @@ void Worker::pack_right(const RecordedLoad& b, Unit* out) const {
       }
 }
 
-// Packs a stage of a computed B. If the operand can write units, B is written to its panels; else some rows of k for
-// four panels are written to a buffer in the L1, and packed from there.
-void Worker::pack_computed_right(const RecordedLoad& b, Unit* out) const {
+// Packs a stage of a computed B whose columns are contiguous along k, from a buffer in the L1.
+void Worker::pack_computed_columns(const RecordedLoad& b, Unit* out) const {
+  const Engine& e = *team_.operands.engine;
+  const ComputedOperand& operand = *b.matrix->computed;
+  const int bytes = team_.operands.right_bytes;
+  const Index units = packed_units(e, b.k.size), multiple = stage_multiple(e, *b.matrix);
+  const Index k_block = std::max<Index>(max_copied_bytes / (e.cols * bytes) / multiple, 1) * multiple;
+  char* const copied = static_cast<char*>(
+      pool::thread_arenas().computed.ensure_size(static_cast<std::size_t>(e.cols * k_block * bytes)));
+  for (Index j = 0; j < b.rows.size; j += e.cols)
+    for (Index k = 0; k < b.k.size; k += k_block) {
+      const Range columns{b.rows.begin + j, std::min<Index>(e.cols, b.rows.size - j)};
+      const Range rows{b.k.begin + k, std::min(k_block, b.k.size - k)};
+      operand.copy(operand, team_.batch, rows, columns, {copied, 1, 1, k_block});
+      e.right_packers.along_k({.source = copied,
+                               .stride = k_block,
+                               .lanes = static_cast<int>(columns.size),
+                               .width = e.cols,
+                               .k = rows.size,
+                               .out = out + j * units + k / e.per_unit * e.cols});
+    }
+}
+
+// Packs a stage of a computed B whose rows are contiguous. If the operand can write units, B is written to its panels;
+// else some rows of k for four panels are written to a buffer in the L1, and packed from there.
+void Worker::pack_computed_rows(const RecordedLoad& b, Unit* out) const {
   const Engine& e = *team_.operands.engine;
   const ComputedOperand& operand = *b.matrix->computed;
   const int bytes = team_.operands.right_bytes;
@@ -168,7 +212,7 @@ Worker::RightPanels Worker::prepare_right_panels(const RecordedLoad& b, int righ
     slot.k = b.k.begin;
     slot.column = b.rows.begin;
     if (b.matrix->computed != nullptr) {
-      pack_computed_right(b, slot.data);
+      b.matrix->computed->along_k ? pack_computed_columns(b, slot.data) : pack_computed_rows(b, slot.data);
     } else if (e.block_packs_right && team_.schedule.pack_left && b.matrix->row_stride == 1) {
       in_place.packed_out = slot.data;
       return in_place;
@@ -196,6 +240,31 @@ void prepack_right(const Matrix& b, const Engine& e, int bytes, void* out) {
   }
 }
 
+// Multiplies few rows of A, which are packed, by a computed B along k: some columns of a k block at a time are copied
+// to a buffer in the L1.
+void Worker::multiply_skinny_computed(const SkinnyArgs& args, const RecordedLoad& b) const {
+  const Engine& e = *team_.operands.engine;
+  const ComputedOperand& operand = *b.matrix->computed;
+  const int bytes = team_.operands.right_bytes;
+  const Index k_block = choose_skinny_blocks(e, team_.operands, args.rows).copied;
+  void* const copied =
+      pool::thread_arenas().computed.ensure_size(static_cast<std::size_t>(skinny_copied_columns * k_block * bytes));
+  SkinnyArgs part = args;
+  part.b = copied;
+  part.b_stride = k_block;
+  for (Index j = 0; j < args.n; j += skinny_copied_columns) {
+    part.n = std::min(skinny_copied_columns, args.n - j);
+    part.c = static_cast<Unit*>(args.c) + j;
+    for (Index k = 0; k < args.k; k += k_block) {
+      part.k = std::min(k_block, args.k - k);
+      part.a_by_rows = args.a_by_rows + k / e.per_unit * args.rows;
+      part.accumulate = args.accumulate || k > 0;
+      operand.copy(operand, team_.batch, {b.k.begin + k, part.k}, {b.rows.begin + j, part.n}, {copied, 1, 1, k_block});
+      e.skinny_along_k(part);
+    }
+  }
+}
+
 void Worker::multiply_skinny(const SumsTarget& sums, const RecordedLoad& a, const RecordedLoad& b) {
   const Engine& e = *team_.operands.engine;
   const bool packed = b.matrix->prepacked != nullptr, along_k = !packed && b.matrix->col_stride == 1;
@@ -220,6 +289,14 @@ void Worker::multiply_skinny(const SumsTarget& sums, const RecordedLoad& a, cons
   }
   if (along_k) {
     args.a_by_rows = ensure_left_packed(a, 0, {0, a.rows.size});
+    if (const ComputedOperand* const computed = b.matrix->computed; computed != nullptr) {
+      if (!reads_blocks(e, *computed, args.rows)) return multiply_skinny_computed(args, b);
+      const Index first = team_.batch * b.matrix->batch_stride + b.rows.begin * b.matrix->row_stride + b.k.begin;
+      args.b = static_cast<const char*>(computed->blocks) + stored_bytes(computed->blocks_dtype, first);
+      args.b_stride = stored_bytes(computed->blocks_dtype, b.matrix->row_stride);
+      args.b_dtype = computed->blocks_dtype;
+      return e.skinny_scaled(args);
+    }
     return e.skinny_along_k(args);
   }
   args.a = ensure_left_packed(a, 0, {0, a.rows.size});
@@ -307,7 +384,9 @@ void Worker::prefetch_left(BlockArgs& block, const LeftPanel& current, Index fro
     if (next.row_block < 0) return;
     const Range in_group = split_range(team_.rows.size, s.row_blocks, next.row_block, e.row_multiple);
     rows = {team_.rows.begin + in_group.begin, in_group.size};
-    k = next.stage == stage ? a.k : split_range(team_.problem.size.k, s.stages, next.stage, e.k_multiple);
+    k = next.stage == stage
+            ? a.k
+            : split_range(team_.problem.size.k, s.stages, next.stage, stage_multiple(e, *team_.operands.right));
     panel = 0;
     count = ceil_div(rows.size, s.panel_rows);
     block_of = next.row_block;

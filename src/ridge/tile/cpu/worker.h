@@ -56,6 +56,7 @@ class Worker {
 
  private:
   void multiply_skinny(const SumsTarget& sums, const RecordedLoad& a, const RecordedLoad& b);
+  void multiply_skinny_computed(const SkinnyArgs& args, const RecordedLoad& b) const;
   const Unit* ensure_left_packed(const RecordedLoad& a, Index panel, Range rows);
   Unit* packed_left(Index row, Index rows, Index k, Index k_stage) const;
   std::atomic<unsigned char>& panel_state(Index block, Index panel, Index k_stage) const {
@@ -68,7 +69,8 @@ class Worker {
   };
   RightPanels prepare_right_panels(const RecordedLoad& b, int right_part);
   void pack_right(const RecordedLoad& b, Unit* out) const;
-  void pack_computed_right(const RecordedLoad& b, Unit* out) const;
+  void pack_computed_rows(const RecordedLoad& b, Unit* out) const;
+  void pack_computed_columns(const RecordedLoad& b, Unit* out) const;
   struct LeftPanel {  // panel `index` of the `count` panels of a load of A
     const RecordedLoad& load;
     Index index, count;

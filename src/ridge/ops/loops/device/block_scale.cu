@@ -3,9 +3,9 @@
 // bytes. Each thread converts eight elements of one scale at a time.
 #include <span>
 
+#include "ridge/base/scaled_codes.h"
 #include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/loops/device/loops.h"
-#include "ridge/ops/loops/scaled_codes.h"
 
 namespace ridge::ops::cuda {
 namespace {

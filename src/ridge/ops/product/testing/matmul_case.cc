@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "ridge/base/block_scale.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/reference.h"
 #include "ridge/pool/isa.h"
@@ -24,7 +26,7 @@ Index element_count(const MatrixLayout& x, Index batch, Index rows, Index cols) 
 }
 
 std::size_t byte_count(const MatrixLayout& x, Index batch, Index rows, Index cols) {
-  return static_cast<std::size_t>(element_count(x, batch, rows, cols) * dtype_bits(x.dtype) / 8);
+  return static_cast<std::size_t>(stored_bytes(x.dtype, element_count(x, batch, rows, cols)));
 }
 
 struct EpilogueField {  // An operand of the epilogue
@@ -78,7 +80,8 @@ class CaseChecker {
   std::string operator()() {
     allocate_operands();
     if (const auto refusal = unsupported_reason(call_)) return describe_case(c_) + ": refused: " + refusal.text();
-    if (p_.a.dtype != DType::int8 && c_.values == TestValues::nan_row && p_.size.m > 0 && p_.size.k > 0) set_nan_row();
+    if (StoredFloats::contains(p_.a.dtype) && c_.values == TestValues::nan_row && p_.size.m > 0 && p_.size.k > 0)
+      set_nan_row();
     for (const auto& memory : inputs_) memory->make_read_only();
     before_.assign(d_->data(), d_->data() + d_->size());
     run_call(c_.threads);
@@ -282,8 +285,43 @@ std::string describe_case(const MatmulCase& c) {
 
 std::string check_case(const MatmulCase& c) { return CaseChecker(c)(); }
 
+static void write_scaled_block(DType dtype, char* at, TestValues values, std::mt19937& random) {
+  const DTypeInfo& info = dtype_info(dtype);
+  if (values != TestValues::integers) {
+    std::normal_distribution<double> normal;
+    std::vector<double> block(info.block);
+    for (double& value : block) value = normal(random);
+    return store_scaled_block(dtype, at, 0, block.data());
+  }
+  // A scale of 1 or 2, and codes of -4 … 4
+  const int exponent = static_cast<int>(random() % 2);
+  const float scale = exponent == 0 ? 1 : 2;
+  const auto code = static_cast<std::uint8_t>(dtype == DType::nvfp4 ? 0x38 + 8 * exponent : 127 + exponent);
+  info.scale_bits == 8 ? std::memcpy(at, &code, 1) : std::memcpy(at, &scale, sizeof scale);
+  constexpr std::uint8_t e2m1[] = {0, 2, 4, 5, 6, 8, 10, 12, 13, 14},
+                         e4m3[] = {0, 0x38, 0x40, 0x44, 0x48, 0x80, 0xb8, 0xc0, 0xc4, 0xc8};
+  at += info.scale_bits / 8;
+  for (int i = 0; i < info.block * info.bits / 8; ++i)
+    at[i] = static_cast<char>(info.bits == 8 ? e4m3[random() % 10] : e2m1[random() % 10] | e2m1[random() % 10] << 4);
+}
+
+// Fills blocks along the contiguous axis.
+static void fill_scaled_matrix(const MatrixLayout& x, char* data, Index batch, Index rows, Index cols,
+                               TestValues values, unsigned seed) {
+  std::mt19937 random(seed);
+  const Index block = dtype_info(x.dtype).block, row_step = x.row_stride == 1 ? block : 1,
+              col_step = x.row_stride == 1 ? 1 : block;
+  for (Index i = 0; i < (x.batch_stride == 0 ? std::min<Index>(1, batch) : batch); ++i)
+    for (Index r = 0; r < rows; r += row_step)
+      for (Index c = 0; c < cols; c += col_step)
+        write_scaled_block(x.dtype,
+                           data + stored_bytes(x.dtype, i * x.batch_stride + r * x.row_stride + c * x.col_stride),
+                           values, random);
+}
+
 void fill_matrix(const MatrixLayout& x, void* data, Index batch, Index rows, Index cols, TestValues values,
                  unsigned seed) {
+  if (is_block_scaled(x.dtype)) return fill_scaled_matrix(x, static_cast<char*>(data), batch, rows, cols, values, seed);
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
   const auto value = [&]() -> double {
@@ -372,6 +410,21 @@ void choose_epilogue(RandomSource& rng, MatmulCase& c) {
 
 }  // namespace
 
+// Makes an operand block-scaled: B, or also A if there are no groups.
+static void choose_scaled_operand(RandomSource& rng, MatmulProblem& p) {
+  static constexpr DType scaled[] = {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128};
+  const DType dtype = rng.pick(scaled), other = dtype == DType::e4m3_128 || rng.one_in(2) ? DType::f32 : DType::bf16;
+  const Index block = dtype_info(dtype).block;
+  p.size.k = (p.size.k + block - 1) / block * block;
+  const Index padding = rng.one_in(3) ? block * rng.below(3) : 0;
+  const bool is_left = !p.grouped && rng.one_in(3), transposed = rng.one_in(2);
+  p.a = is_left ? make_layout(dtype, p.size.m, p.size.k, false, padding)
+                : make_layout(other, p.size.m, p.size.k, transposed);
+  p.b = is_left ? make_layout(other, p.size.k, p.size.n, transposed)
+                : make_layout(dtype, p.size.k, p.size.n, true, padding);
+  p.d.dtype = rng.pick(floats);
+}
+
 MatmulCase make_random_case(unsigned seed) {
   RandomSource rng(seed);
   MatmulCase c;
@@ -390,6 +443,8 @@ MatmulCase make_random_case(unsigned seed) {
   p.a = make_layout(p.a.dtype, p.size.m, p.size.k, rng.one_in(2), padding());
   p.b = make_layout(p.b.dtype, p.size.k, p.size.n, rng.one_in(2), padding());
   p.d = make_layout(p.d.dtype, p.size.m, p.size.n, !p.grouped && rng.one_in(3), padding());
+  const bool is_scaled = rng.one_in(5);
+  if (is_scaled) choose_scaled_operand(rng, p);
   if (p.grouped || rng.one_in(3)) p.a.batch_stride = 0;
   if (rng.one_in(3)) p.b.batch_stride = 0;
   if (p.grouped) {
@@ -409,7 +464,8 @@ MatmulCase make_random_case(unsigned seed) {
   c.side = rng.one_in(2) ? GuardedBuffer::before : GuardedBuffer::after;
   for (unsigned& shift : c.shifts) shift = rng.one_in(2) ? static_cast<unsigned>(rng.below(64)) : 0;
   const bool rows = p.d.col_stride == 1 || p.size.n <= 1;
-  c.packed = rows && !p.grouped && (p.batch == 1 || (p.batch > 1 && p.b.batch_stride == 0)) && rng.one_in(6);
+  c.packed =
+      rows && !p.grouped && !is_scaled && (p.batch == 1 || (p.batch > 1 && p.b.batch_stride == 0)) && rng.one_in(6);
   return c;
 }
 

@@ -26,7 +26,7 @@ MatrixLayout pad_to_eight(MatrixLayout x, std::int64_t rows, std::int64_t cols) 
 double min_product_bytes(const MatmulProblem& p) {
   const auto of = [&](const MatrixLayout& x, std::int64_t r, std::int64_t c) {
     const double matrices = x.batch_stride == 0 ? 1 : as_double(p.batch);
-    return matrices * as_double(r) * as_double(c) * dtype_bits(x.dtype) / 8;
+    return matrices * as_double(r) * as_double(c) * bytes_per_element(x.dtype);
   };
   if (const auto& w = p.pixel_windows)
     return as_double(p.batch) * as_double(w->count_read_pixels() * w->channels + p.size.n * p.size.k) *

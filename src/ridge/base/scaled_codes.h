@@ -10,7 +10,7 @@
 #include "ridge/base/dtype.h"
 #include "ridge/base/float16.h"
 
-namespace ridge::ops {
+namespace ridge {
 
 // A code is a sign, an exponent and a mantissa; the exponents of its values begin at `min_exponent`.
 struct CodeFormat {
@@ -104,4 +104,4 @@ template <DType dtype> [[gnu::always_inline]] constexpr float divide_by_scale(fl
   }
 }
 
-}  // namespace ridge::ops
+}  // namespace ridge

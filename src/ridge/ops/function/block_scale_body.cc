@@ -1,8 +1,11 @@
 // Quantizes and dequantizes blocks. Compiled once for each instruction set.
 #include "ridge/base/check.h"
+#include "ridge/base/scaled_codes.h"
+#include "ridge/ops/function/block_scale.h"
 #include "ridge/ops/function/vector_math_storage.h"
-#include "ridge/ops/loops/isa_kernels.h"
-#include "ridge/ops/loops/scaled_codes.h"
+#if defined(__AVX512BW__)
+#include "ridge/base/block_scale_avx512.h"
+#endif
 
 namespace ridge::ops {
 namespace {
@@ -94,7 +97,7 @@ template <class F> void with_block(DType dtype, const F& f) {
   }
 }
 
-template <class V, class Block, class T> void quantize_all(const BlockConversion& run, const T* from) {
+template <class V, class Block, class T> void quantize_all(const BlockQuantization& run, const T* from) {
   alignas(64) float wide[max_block];
   auto* to = static_cast<std::uint8_t*>(run.scaled);
   for (std::int64_t i = 0; i < run.blocks; ++i, from += Block::block, to += Block::bytes) {
@@ -102,10 +105,12 @@ template <class V, class Block, class T> void quantize_all(const BlockConversion
     Block::quantize(wide, to);
   }
 }
-template <class V, class Block, class T> void dequantize_all(const BlockConversion& run, T* to) {
+template <class V, class Block, class T> void dequantize_line(const std::uint8_t* from, std::int64_t blocks, T* to) {
+#if defined(__AVX512BW__)
+  if constexpr (is_decoded_exactly<Block::info.dtype, T>) return decode_blocks<Block::info.dtype>(from, blocks, to);
+#endif
   alignas(64) float wide[max_block];
-  const auto* from = static_cast<const std::uint8_t*>(run.scaled);
-  for (std::int64_t i = 0; i < run.blocks; ++i, from += Block::bytes, to += Block::block) {
+  for (std::int64_t i = 0; i < blocks; ++i, from += Block::bytes, to += Block::block) {
     Block::dequantize(from, wide);
     round_array<V>(wide, Block::block, to, false);
   }
@@ -114,16 +119,19 @@ template <class V, class Block, class T> void dequantize_all(const BlockConversi
 }  // namespace
 
 namespace RIDGE_BODY_ISA {
-void quantize_blocks(const BlockConversion& run) {
+void quantize_blocks(const BlockQuantization& run) {
   with_block(run.scaled_dtype, [&](auto block) {
-    with_typed_pointer(run.dtype, run.elements,
-                       [&](auto* from) { quantize_all<FloatLanes, decltype(block)>(run, from); });
+    with_typed_pointer(run.dtype, const_cast<void*>(run.elements),
+                       [&](const auto* from) { quantize_all<FloatLanes, decltype(block)>(run, from); });
   });
 }
-void dequantize_blocks(const BlockConversion& run) {
+void dequantize_blocks(const BlockDequantization& run) {
   with_block(run.scaled_dtype, [&](auto block) {
-    with_typed_pointer(run.dtype, run.elements,
-                       [&](auto* to) { dequantize_all<FloatLanes, decltype(block)>(run, to); });
+    with_typed_pointer(run.dtype, run.elements, [&](auto* to) {
+      const auto* from = static_cast<const std::uint8_t*>(run.scaled);
+      for (std::int64_t i = 0; i < run.lines; ++i, from += run.scaled_stride_bytes, to += run.element_stride)
+        dequantize_line<FloatLanes, decltype(block)>(from, run.blocks, to);
+    });
   });
 }
 }  // namespace RIDGE_BODY_ISA
