@@ -16,13 +16,14 @@ Plan plan_program(const std::string& text, Target target = Target::cpu) {
   return make_plan(*program, *program->bind_sizes({}), {.target = target}).value();
 }
 
-// Returns the plan's copies, and "product", "fold" or "other" for other steps.
+// Returns the plan's copies, and "product" or "fold" for other steps.
 std::vector<std::string> list_steps(const Plan& plan) {
   std::vector<std::string> out;
   for (const PlanStep& step : plan.steps) {
-    const bool is_product = std::holds_alternative<MatmulProblem>(step.kernel);
-    out.push_back(is_product ? "product" : std::holds_alternative<FoldLoops>(step.kernel) ? "fold" : "other");
-    if (!step.copy_description.empty()) out.back() = step.copy_description;
+    out.push_back(step.copy_description);
+    if (std::holds_alternative<MatmulProblem>(step.kernel) || std::holds_alternative<ops::FusedMatmul>(step.kernel))
+      out.back() = "product";
+    if (std::holds_alternative<FoldLoops>(step.kernel)) out.back() = "fold";
   }
   return out;
 }

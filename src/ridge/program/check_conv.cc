@@ -20,7 +20,7 @@ namespace ridge::program {
 // A convolution's tensors by their channels, as ConvChannels.
 struct Parser::ConvOperands {
   ParsedOperand x, w;
-  AxesOfOperand whole, grouped;
+  AxesOfOperand leading, grouped;
   bool is_transposed;
 };
 
@@ -54,8 +54,8 @@ bool Parser::check_conv(Routine& routine, const TensorRef& result) {
 }
 
 bool Parser::check_conv_sizes(const Routine& routine, const ConvOperands& operands, const TensorRef& result) {
-  const auto& [x, w, whole, grouped, is_transposed] = operands;
-  const Axis& channels = whole.axes[conv_axes(routine, x.axes.size()).channels];
+  const auto& [x, w, leading, grouped, is_transposed] = operands;
+  const Axis& channels = leading.axes[conv_axes(routine, x.axes.size()).channels];
   if (!result.axes[0].has_same_size(x.axes[0]))
     return report_error(result.axes[0].span,
                         fmt::format("expected the batch {} of {}, found {}", format_axis(x.axes[0]), x.description,
@@ -75,8 +75,8 @@ bool Parser::check_conv_sizes(const Routine& routine, const ConvOperands& operan
   std::vector<WindowDimension> windows;
   const std::size_t first = conv_axes(routine, x.axes.size()).first_window;
   for (std::size_t i = first; i < first + x.axes.size() - 2; ++i)
-    windows.push_back(
-        {grouped.axes[i], whole.axes[i], w.axes[i], routine.stride, routine.padding, routine.dilation, is_transposed});
+    windows.push_back({grouped.axes[i], leading.axes[i], w.axes[i], routine.stride, routine.padding, routine.dilation,
+                       is_transposed});
   return check_windows(windows);
 }
 
@@ -85,7 +85,7 @@ bool Parser::check_conv_sizes(const Routine& routine, const ConvOperands& operan
 bool Parser::find_conv_layout(const Routine& routine, const ConvOperands& operands) const {
   const std::vector<Axis>& w = operands.w.axes;
   const std::size_t last = w.size() - 1;
-  const auto first_fits = [&](std::size_t at) { return operands.whole.axes[at].has_same_size(w[0]); };
+  const auto first_fits = [&](std::size_t at) { return operands.leading.axes[at].has_same_size(w[0]); };
   const auto all_fit = [&](std::size_t at) {
     const auto difference = (routine.groups * w[at].extent() - operands.grouped.axes[at].extent()).as_constant();
     return first_fits(at) && (difference ? difference->is_zero() : !(routine.groups == Polynomial(1)));

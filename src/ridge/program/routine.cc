@@ -69,7 +69,7 @@ Status check_window(const program::SourceText& source, const WindowDimension& w,
 Status check_groups(const program::SourceText& source, const Program& program, const Expression& conv,
                     const Bindings& sizes) {
   const std::vector<int> in = expression_operands(conv);
-  const auto [whole, grouped, whole_role, grouped_role] = conv_channels(*conv.routine, in[0], conv.result);
+  const auto [leading, grouped, leading_role, grouped_role] = conv_channels(*conv.routine, in[0], conv.result);
   const std::vector<Axis>& w = tensor_at(program, in[1]).axes;
   const std::size_t at = conv_axes(*conv.routine, w.size()).channels;
   if (!conv.routine->groups.has_all_values(sizes)) return Done{};
@@ -88,7 +88,7 @@ Status check_groups(const program::SourceText& source, const Program& program, c
         fmt::format("groups times the channels of the weights are the channels of the {}", grouped_role));
   if (all && *all % *groups != 0)
     return source.error_at(
-        span, fmt::format("{} channels of the {} cannot be divided into {} groups", *all, whole_role, *groups),
+        span, fmt::format("{} channels of the {} cannot be divided into {} groups", *all, leading_role, *groups),
         "every group has the same number of channels");
   return Done{};
 }

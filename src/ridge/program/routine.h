@@ -98,11 +98,11 @@ struct ConvAxes {
   std::size_t channels, first_window;
 };
 ConvAxes conv_axes(const Routine& conv, std::size_t axes);  // axes: number of axes of each of the three tensors
-// A convolution's tensors by their channels: those of `whole` are the first axis of the weights, and those of `grouped`
-// are the weights' other channels times the number of groups.
+// A convolution's tensors by their channels: those of `leading` are the first axis of the weights, and those of
+// `grouped` are the weights' other channels times the number of groups.
 struct ConvChannels {
-  int whole, grouped;                         // indices into Program::tensors: the result and the input, or the reverse
-  std::string_view whole_role, grouped_role;  // "result" and "input", or the reverse
+  int leading, grouped;  // indices into Program::tensors: the result and the input, or the reverse
+  std::string_view leading_role, grouped_role;  // "result" and "input", or the reverse
 };
 ConvChannels conv_channels(const Routine& conv, int input, int result);
 inline constexpr std::int64_t max_window = 1 << 16;

@@ -31,7 +31,10 @@ struct Image {
       : dtype(tensor.dtype), data(the_data), rank(tensor.axes.size()), channels_last(has_channels_last) {
     for (std::size_t d = 0; d < rank; ++d) extents[d] = *tensor.axes[memory_axis(d)].size(sizes);
   }
-  std::size_t memory_axis(std::size_t d) const { return !channels_last || d == 0 ? d : d == 1 ? rank - 1 : d - 1; }
+  std::size_t memory_axis(std::size_t d) const {
+    if (!channels_last || d == 0) return d;
+    return d == 1 ? rank - 1 : d - 1;
+  }
   std::int64_t offset(const Position& at) const {
     Position ordered{}, sizes{};
     for (std::size_t d = 0; d < rank; ++d) {

@@ -1,5 +1,5 @@
 // Folds (FoldLoops), for kernels that are generated at run time. A thread computes an element of y: it tests the taps
-// of each axis and adds the columns whose position and tap meet there. Strides and dilations are constants, so that the
+// of each axis and adds the columns whose position and tap reach it. Strides and dilations are constants, so that the
 // tests take no division by variables.
 #pragma once
 
