@@ -195,6 +195,13 @@ std::int64_t check_pool(RandomLayouts& random, bool has_channels) {
   tensors.add(l.y, outputs);
   return tensors.count_differences(l);
 }
+std::int64_t check_fold(RandomLayouts& random) {
+  const auto [l, columns, outputs] = ops::loops_testing::make_fold_case(random);
+  CaseTensors tensors(random);
+  random.fill_floats(l.columns, tensors.add(l.columns, columns), true);
+  tensors.add(l.y, outputs);
+  return tensors.count_differences(l);
+}
 // Results are at most 1.5; a device may round them to a neighbour of the CPU's.
 std::int64_t check_rotary(RandomLayouts& random, bool is_large) {
   auto [l, values, positions, results] = ops::loops_testing::make_rotary_case(random);
@@ -298,6 +305,7 @@ const LoopCheck checks[] = {
     {"running sums", check_sums},
     {"top-k", [](RandomLayouts& random) { return check_topk(random, false); }},
     {"pool", [](RandomLayouts& random) { return check_pool(random, false); }},
+    {"fold", check_fold},
     {"rotary", [](RandomLayouts& random) { return check_rotary(random, false); }},
     {"quantize", check_quantize},
     {"dequantize", check_dequantize},

@@ -276,12 +276,18 @@ bool has_pool(const Statement& statement) {
   return routine != nullptr && is_pool(routine->kind);
 }
 
+bool is_transposed_convolution(const Statement& statement) {
+  const Routine* const routine = routine_of(statement);
+  return routine != nullptr && routine->kind == RoutineKind::conv_transpose;
+}
+
 // True if a tensor may have another order in memory: an input, which is copied, or the result of a kernel that stores
 // to any strides.
 bool can_be_ordered(const Program& program, int tensor) {
   for (const Statement& statement : program.statements)
     if (statement.result() == tensor)
-      return is_pointwise(statement) || has_pool(statement) || convolution_of(statement) != nullptr;
+      return is_pointwise(statement) || has_pool(statement) || is_transposed_convolution(statement) ||
+             convolution_of(statement) != nullptr;
   return true;
 }
 

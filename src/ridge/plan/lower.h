@@ -187,6 +187,11 @@ void copy_conv_result(Lowering& to, int group, int tensor, const Routine& conv, 
 // Lowers a group with a convolution to a product. Returns false if the group has none.
 bool lower_convolution(Lowering& to, int group);
 
+// Lowers a transposed convolution to a product and a fold (lower_transposed_convolution.cc).
+void lower_transposed_convolution(Lowering& to, int group, const Expression& e);
+// Errors: a transposed convolution's products take more than 2^62 bytes.
+Status check_transposed_columns(const Program& program, const std::vector<Shape>& shapes);
+
 // Convolutions on a device (channels_last.cc). Returns why a convolution is not a product of pixels and weights there.
 Reason device_convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv);
 // Gives the tensors of convolutions the strides of memory with channels last. Returns for each tensor the axis of the

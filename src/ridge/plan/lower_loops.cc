@@ -387,11 +387,13 @@ void lower_loops(Lowering& to, int group) {
   const auto& e = std::get<Expression>(to.statement_at(statement).op);
   if (e.routine->kind == RoutineKind::routed && lower_as_grouped_product(to, group, e)) return;
   if (e.routine->kind == RoutineKind::conv) return lower_direct_convolution(to, group, e);
+  if (e.routine->kind == RoutineKind::conv_transpose) return lower_transposed_convolution(to, group, e);
   PlanStep step{.group = group, .kernel = {}, .buffers = {}, .copy_description = ""};
   for (const int t : expression_operands(e)) step.buffers.push_back(to.view_of(t).buffer);
   step.buffers.push_back(to.view_of(e.result).buffer);
   switch (e.routine->kind) {
-    case RoutineKind::conv: break;  // lowered above
+    case RoutineKind::conv:
+    case RoutineKind::conv_transpose: break;  // lowered above
     case RoutineKind::gather:
     case RoutineKind::scatter: step.kernel = make_gather_scatter_loops(to, e); break;
     case RoutineKind::cumsum: step.kernel = make_running_sum_loops(to, e); break;

@@ -218,6 +218,7 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
     RIDGE_TRY(sized, make_shape(tensor, dims));
     shapes.push_back(std::move(sized));
   }
+  RIDGE_TRY_STATUS(check_transposed_columns(program, shapes));
   for (const Statement& statement : program.statements)
     RIDGE_TRY_STATUS(
         std::visit([&](const auto& op) { return check_dtypes(program, op, options.target); }, statement.op));

@@ -51,7 +51,7 @@ struct PlanStep {
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
                ops::RowBlockProgram, ops::RowProgram, ops::AttentionProblem, ops::AttentionBackwardProblem,
                ops::ConvLoops, ops::GatherScatterLoops, ops::RunningSumLoops, ops::TopKLoops, ops::PoolLoops,
-               ops::RotaryLoops, ops::RoutedProductLoops, ops::RecurrenceLoops, ops::QuantizeLoops,
+               ops::FoldLoops, ops::RotaryLoops, ops::RoutedProductLoops, ops::RecurrenceLoops, ops::QuantizeLoops,
                ops::DequantizeLoops, ops::RoutingProblem, ops::ImageCopy>
       kernel;
   std::vector<int> buffers;

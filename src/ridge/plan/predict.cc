@@ -166,6 +166,8 @@ void add_cpu_kernel(GroupPrediction& op, const ops::CpuForecast& kernel, const P
   const std::int64_t requested_bytes = kernel.requested_bytes.value_or(step_buffer_bytes(plan, step));
   op.traffic_bytes += requested_bytes;
   if (!step.copy_description.empty()) op.memory_bytes += requested_bytes;
+  if (std::holds_alternative<ops::FoldLoops>(step.kernel))  // its columns, which the product stores
+    op.memory_bytes += 2 * plan.buffers[step.buffers.front()].size_bytes();
   op.plan.kernel += op.plan.kernel.empty() ? "" : ", ";
   op.plan.kernel += step.copy_description.empty() ? kernel.kernel : "copy";
 }
@@ -183,15 +185,16 @@ double sustained_group_s(const PlanContext& x, const FusionGroup& group, const P
   return std::max(math, group_prediction.time_memory_s.value_or(0) * slowdown);
 }
 
-// Raises the prediction to that of a kernel of ops/loops. A conversion takes its time in addition to the product's.
+// Raises the prediction to that of a kernel of ops/loops. A conversion or a fold takes its time in addition to the
+// product's.
 void add_loops_kernel(GroupPrediction& op, const ops::CpuForecast& kernel, const PlanContext& x, const PlanStep& step) {
   const MemoryLevel& memory = x.explanation.machine.memory.front();
   if (!memory.bandwidth) return;
   const double rate = memory.sustained ? memory.sustained->value : memory.bandwidth->value;
   const double seconds = std::max(kernel.memory_bytes / rate, compute_seconds(kernel, x.explanation.machine));
-  const bool is_conversion = !step.copy_description.empty();
+  const bool is_addition = !step.copy_description.empty() || std::holds_alternative<ops::FoldLoops>(step.kernel);
   op.predicted_s.expected =
-      is_conversion ? op.predicted_s.expected + seconds : std::max(op.predicted_s.expected, seconds);
+      is_addition ? op.predicted_s.expected + seconds : std::max(op.predicted_s.expected, seconds);
   op.predicted_s.high = std::max(op.predicted_s.high, kernel.spread.high * op.predicted_s.expected);
 }
 

@@ -94,7 +94,7 @@ class InputClassifier {
     }
     if (routine)
       for (const Axis& axis : routine->over) out.not_kept.insert(axis.dim);
-    const bool multiplies = !routine || routine->kind == RoutineKind::conv || routine->kind == RoutineKind::routed ||
+    const bool multiplies = !routine || is_conv(routine->kind) || routine->kind == RoutineKind::routed ||
                             routine->kind == RoutineKind::scatter;
     if (!multiplies) return out;
     for (const int operand : {out.operands[0], out.operands[1]})

@@ -19,8 +19,9 @@ struct RoutineSyntax {
   std::string_view example;
 };
 
-constexpr std::array<RoutineSyntax, 14> routine_table{{
+constexpr std::array<RoutineSyntax, 15> routine_table{{
     {RoutineKind::conv, 2, false, "conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)"},
+    {RoutineKind::conv_transpose, 2, false, "conv_transpose(x, w, stride = 2, padding = 1, dilation = 1, groups = 1)"},
     {RoutineKind::gather, 2, true, "gather(table, ids over V)"},
     {RoutineKind::scatter, 2, true, "scatter(x, ids over V)"},
     {RoutineKind::cumsum, 1, true, "cumsum(x over T)"},
@@ -42,7 +43,7 @@ const RoutineSyntax& syntax_of(RoutineKind kind) {
 }
 
 std::vector<std::string> option_names(RoutineKind kind) {
-  if (kind == RoutineKind::conv) return {"stride", "padding", "dilation", "groups"};
+  if (is_conv(kind)) return {"stride", "padding", "dilation", "groups"};
   if (is_pool(kind)) return {"window", "stride", "padding", "dilation"};
   if (kind == RoutineKind::rotary) return {"base", "interleaved"};
   if (kind == RoutineKind::routed) return {"loads", "capacity"};
@@ -154,6 +155,9 @@ bool Parser::parse_routine_option(Routine& out, const Token& keyword, std::vecto
   const std::string key(option.text);
   const std::vector<std::string> known = option_names(out.kind);
   if (!contains(known, key)) {
+    if (out.kind == RoutineKind::conv_transpose && key == "output_padding")
+      return report_error(option.span, fmt::format("{} has no option {}", keyword.text, quote_token(option)),
+                          "the declared size of the result implies it");
     const std::string suggestion = suggest_name(key, known);
     return report_error(option.span, fmt::format("{} has no option {}", keyword.text, quote_token(option)),
                         suggestion.empty() ? usage_hint(out.kind) : fmt::format("did you mean '{}'?", suggestion));
@@ -219,7 +223,7 @@ bool Parser::check_routine_unsharded(const Routine& routine, const TensorRef& re
 
 // May complete the routine: a convolution's tensors determine where its channels are.
 bool Parser::check_routine(Routine& routine, const TensorRef& result) {
-  if (routine.kind == RoutineKind::conv) return check_conv(routine, result);
+  if (is_conv(routine.kind)) return check_conv(routine, result);
   if (is_pool(routine.kind)) return check_pool(routine, result);
   if (!check_ref_sizes_differ(result)) return false;
   for (std::size_t i = 0; i < nodes_.size(); ++i)

@@ -155,14 +155,14 @@ class Parser {
   bool check_routine_unsharded(const Routine& routine, const TensorRef& result);
   bool check_routine(Routine& routine, const TensorRef& result);
   bool check_conv(Routine& routine, const TensorRef& result);
-  bool find_conv_layout(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
-                        const TensorRef& result) const;
-  bool check_conv_sizes(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
-                        const TensorRef& result);
-  bool check_conv_channels(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w);
+  struct ConvOperands;
+  bool find_conv_layout(const Routine& routine, const ConvOperands& operands) const;
+  bool check_conv_sizes(const Routine& routine, const ConvOperands& operands, const TensorRef& result);
+  bool check_conv_channels(const Routine& routine, const ConvOperands& operands);
   bool parse_pool_dimensions(Routine& out);
   bool check_pool(const Routine& routine, const TensorRef& result);
   bool check_windows(const std::vector<WindowDimension>& windows);
+  bool report_window(const WindowDimension& window);
   bool check_gather_or_scatter(const Routine& routine, const TensorRef& result);
   bool check_gather_result(const ParsedOperand& table, const ParsedOperand& ids, const Axis& over,
                            const TensorRef& result);

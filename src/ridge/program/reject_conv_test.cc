@@ -175,6 +175,90 @@ TEST(Parse, RejectsInvalidConvolutions) {
   expect_rejected(rejects);
 }
 
+TEST(Parse, RejectsInvalidTransposedConvolutions) {
+  constexpr RejectedProgram rejects[] = {
+      {"x: bf16[N, C, H, W]  w: bf16[C, K, 2, 2]\ny[N, K, H, W] = conv_transpose(x, w, stride = 2)",
+       R"(program:2:9: with stride 2 the result is longer than the input along 'H'
+  y[N, K, H, W] = conv_transpose(x, w, stride = 2)
+          ^
+  hint: another size has another name: dims P = 2*H
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[C, K, 3, 3]\ny[N, K, H, W] = conv_transpose(x, w)",
+       R"(program:2:9: the result has 'H' elements like the input, but the window makes H + 2
+  y[N, K, H, W] = conv_transpose(x, w)
+          ^
+  hint: padding = 1 keeps the size; another size has another name
+)"},
+      {"x: bf16[N, C, H]  w: bf16[C, K, 4]\ny[N, K, H] = conv_transpose(x, w, padding = 2)",
+       R"(program:2:9: the result has 'H' elements like the input, but the window makes H - 1
+  y[N, K, H] = conv_transpose(x, w, padding = 2)
+          ^
+  hint: another size has another name: dims P = H + 1
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[C, K, 2]\ny[N, K, P, Q] = conv_transpose(x, w, stride = 2)",
+       R"(program:2:35: expected weights with 4 dimensions, found 'w'[C, K, 2]
+  y[N, K, P, Q] = conv_transpose(x, w, stride = 2)
+                                    ^
+  hint: channels of the input, channels of the result, then the windows: w: bf16[C, K, 3, 3]
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[C, K, 2, 2]\ny[N, K, P] = conv_transpose(x, w, stride = 2)",
+       R"(program:2:1: expected a result with 4 dimensions, found [N, K, P]
+  y[N, K, P] = conv_transpose(x, w, stride = 2)
+  ^
+  hint: the batch, the channels of the result, then the sizes that windows fill: y[N, K, P, Q]
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 2, 2]\ny[N, K, P, Q] = conv_transpose(x, w, stride = 2)",
+       R"(program:2:35: expected the channels C of 'x' first, found 'w'[K, C, 2, 2]
+  y[N, K, P, Q] = conv_transpose(x, w, stride = 2)
+                                    ^
+  hint: the first dimension of the weights is the second of the input, or its last
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[C, D, 2, 2]\ny[N, K, P, Q] = conv_transpose(x, w, stride = 2)",
+       R"(program:2:35: 'w'[C, D, 2, 2] has D channels of the result, the result [N, K, P, Q] has K
+  y[N, K, P, Q] = conv_transpose(x, w, stride = 2)
+                                    ^
+  hint: use the same in both; with groups = G the weights have 1/G of them
+)"},
+      {"x: bf16[N, H, W, C]  w: bf16[C, 2, 2, D]\ny[N, P, Q, K] = conv_transpose(x, w, stride = 2)",
+       R"(program:2:35: 'w'[C, 2, 2, D] has D channels of the result, the result [N, P, Q, K] has K
+  y[N, P, Q, K] = conv_transpose(x, w, stride = 2)
+                                    ^
+  hint: use the same in both; with groups = G the weights have 1/G of them
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[C, 3, 2, 2]\ny[N, 8, P, Q] = conv_transpose(x, w, stride = 2, groups = 4)",
+       R"(program:2:35: 4 groups of 3 channels are not the 8 that the result has
+  y[N, 8, P, Q] = conv_transpose(x, w, stride = 2, groups = 4)
+                                    ^
+  hint: groups times the channels of the weights are the channels of the result
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[C, K, 2, 2]\ny[M, K, P, Q] = conv_transpose(x, w, stride = 2)",
+       R"(program:2:3: expected the batch N of 'x', found M
+  y[M, K, P, Q] = conv_transpose(x, w, stride = 2)
+    ^
+  hint: the batch is the first dimension of the input and of the result
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[C, K, 2, 2]\ny[N, K, P, Q] = conv_transpose(x)",
+       R"(program:2:17: expected 2 tensors in conv_transpose, found 1
+  y[N, K, P, Q] = conv_transpose(x)
+                  ^^^^^^^^^^^^^^
+  hint: write conv_transpose(x, w, stride = 2, padding = 1, dilation = 1, groups = 1)
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[C, K, 2, 2]\ny[N, K, P, Q] = conv_transpose(x, w, output_padding = 1)",
+       R"(program:2:38: conv_transpose has no option 'output_padding'
+  y[N, K, P, Q] = conv_transpose(x, w, output_padding = 1)
+                                       ^^^^^^^^^^^^^^
+  hint: the declared size of the result implies it
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[C, K, 2, 2]\ny[N, K, P, Q] = conv_transposed(x, w)",
+       R"(program:2:17: unknown function 'conv_transposed'
+  y[N, K, P, Q] = conv_transposed(x, w)
+                  ^^^^^^^^^^^^^^^
+  hint: did you mean 'conv_transpose'?
+)"},
+  };
+  expect_rejected(rejects);
+}
+
 TEST(Parse, RejectsRepeatedSizesThatDoNotMatchInOrder) {
   constexpr RejectedProgram rejects[] = {
       {"w: bf16[K, 3, 3]\ny[K, 3] = relu(w)",

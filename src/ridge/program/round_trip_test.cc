@@ -64,6 +64,13 @@ TEST(RoundTrip, HoldsForEqualSizesAndBothPlacesOfChannels) {
   const auto conv = [](const std::string& x, const std::string& w, const std::string& y, const std::string& groups) {
     return "x: f32[" + x + "]\nw: f32[" + w + "]\ny[" + y + "] = conv(x, w, padding = 1, groups = " + groups + ")";
   };
+  const auto transposed = [](const std::string& x, const std::string& w, const std::string& y) {
+    return "x: f32[" + x + "]\nw: f32[" + w + "]\ny[" + y + "] = conv_transpose(x, w, stride = 2, padding = 1)";
+  };
+  EXPECT_FALSE(is_channels_last(transposed("N, 64, 7, 7", "64, 32, 4, 4", "N, 32, 14, 14")));
+  EXPECT_FALSE(is_channels_last(transposed("4, 4, 4, 4", "4, 4, 4, 4", "4, 4, 8, 8")));
+  EXPECT_TRUE(is_channels_last(transposed("N, 7, 7, 64", "64, 4, 4, 32", "N, 14, 14, 32")));
+  EXPECT_TRUE(is_channels_last(transposed("N, H, C", "C, 4, K", "N, P, K")));
   EXPECT_FALSE(is_channels_last(conv("N, 128, 56, 56", "128, 128, 3, 3", "N, 128, 56, 56", "1")));
   EXPECT_FALSE(is_channels_last(conv("3, 3, 3, 3", "3, 3, 3, 3", "3, 3, 3, 3", "1")));
   EXPECT_FALSE(is_channels_last(conv("3, C, 3, 3", "K, 2, 3, 3", "3, K, 3, 3", "C/2")));

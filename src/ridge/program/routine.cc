@@ -16,20 +16,45 @@ constexpr std::int64_t max_size = std::int64_t{1} << 62;
 
 const Tensor& tensor_at(const Program& program, int i) { return program.tensors[i]; }
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
-
 std::string format_window_formula(const WindowDimension& w, std::int64_t in, std::int64_t kernel) {
   return fmt::format("({} + 2*{} - {}*({} - 1) - 1)/{} + 1", in, w.padding, w.dilation, kernel, w.stride);
+}
+
+std::string size_hint(const Axis& axis, std::int64_t size) {
+  return axis.is_named() ? fmt::format("dims {} = {}, or another stride or padding", axis.dim, size)
+                         : fmt::format("write {} there, or another stride or padding", size);
+}
+
+Error transposed_size_error(const program::SourceText& source, const WindowDimension& w, std::int64_t size,
+                            std::int64_t windows, std::int64_t kernel) {
+  const auto least = min_transposed_size(w, windows, kernel);
+  if (!least)
+    return source.error_at(w.in.span, fmt::format("{} windows with stride {} are too many", windows, w.stride),
+                           "use smaller sizes");
+  const std::int64_t most = *least + std::max(w.stride, w.dilation) - 1;
+  const std::string formula = fmt::format("({} - 1)*{} - 2*{} + {}*({} - 1) + 1 = {}", windows, w.stride, w.padding,
+                                          w.dilation, kernel, *least),
+                    range = most > *least ? fmt::format("{} to {}", formula, most) : formula;
+  if (most < 1)
+    return source.error_at(w.in.span, fmt::format("the padding leaves no element of the result: {}", range),
+                           "use a smaller padding or a larger window");
+  return source.error_at(
+      w.in.span,
+      fmt::format("the result has {} elements, the window makes {}",
+                  w.in.is_named() ? fmt::format("{} = {}", w.in.dim, size) : std::to_string(size), range),
+      size_hint(w.in, std::max<std::int64_t>(*least, 1)));
 }
 
 Status check_window(const program::SourceText& source, const WindowDimension& w, const Bindings& sizes) {
   const auto in = w.in.size(sizes), out = w.out.size(sizes), kernel = w.kernel.size(sizes);
   if (!in || !out || !kernel) return Done{};
   if (*kernel > max_window)
-    return source.error_at(w.out.span, fmt::format("expected a window of at most {}, found {}", max_window, *kernel),
+    return source.error_at(w.result().span,
+                           fmt::format("expected a window of at most {}, found {}", max_window, *kernel),
                            "use a smaller one");
+  if (has_matching_sizes(w, *in, *out, *kernel)) return Done{};
+  if (w.is_transposed) return transposed_size_error(source, w, *in, *out, *kernel);
   const auto fits = count_window_positions(w, *in, *kernel);
-  if (fits == *out) return Done{};
   if (!fits)
     return source.error_at(w.out.span,
                            fmt::format("a window of {} with dilation {} does not fit into {} with padding {}", *kernel,
@@ -38,33 +63,33 @@ Status check_window(const program::SourceText& source, const WindowDimension& w,
   return source.error_at(w.out.span,
                          fmt::format("the result has {} = {} positions, the window takes {} = {}",
                                      program::format_axis(w.out), *out, format_window_formula(w, *in, *kernel), *fits),
-                         w.out.is_named() ? fmt::format("dims {} = {}, or another stride or padding", w.out.dim, *fits)
-                                          : fmt::format("write {} there, or another stride or padding", *fits));
+                         size_hint(w.out, *fits));
 }
 
 Status check_groups(const program::SourceText& source, const Program& program, const Expression& conv,
                     const Bindings& sizes) {
   const std::vector<int> in = expression_operands(conv);
-  const std::vector<Axis>&x = tensor_at(program, in[0]).axes, &w = tensor_at(program, in[1]).axes;
-  const std::size_t at = conv_axes(*conv.routine, x.size()).channels;
-  const Axis &input_channels = x[at], &weight_channels = w[at], &output_channels = w[0];
+  const auto [leading, grouped, leading_role, grouped_role] = conv_channels(*conv.routine, in[0], conv.result);
+  const std::vector<Axis>& w = tensor_at(program, in[1]).axes;
+  const std::size_t at = conv_axes(*conv.routine, w.size()).channels;
   if (!conv.routine->groups.has_all_values(sizes)) return Done{};
   const auto groups = conv.routine->groups.evaluate(sizes);
-  const auto channels = input_channels.size(sizes), each = weight_channels.size(sizes),
-             results = output_channels.size(sizes);
+  const auto channels = tensor_at(program, grouped).axes[at].size(sizes), each = w[at].size(sizes),
+             all = w[0].size(sizes);
   const TextSpan span = tensor_at(program, conv.result).span;
   if (!groups || *groups < 1)
     return source.error_at(span, "expected at least 1 group of channels, found fewer", "groups = 1");
   std::int64_t together = 0;
   if (channels && each && (__builtin_mul_overflow(*groups, *each, &together) || together != *channels))
-    return source.error_at(span,
-                           fmt::format("{} groups of {} channels are not the {} that '{}' has", *groups, *each,
-                                       *channels, tensor_at(program, in[0]).name),
-                           "groups times the channels of the weights are the channels of the input");
-  if (results && *results % *groups != 0)
-    return source.error_at(span,
-                           fmt::format("{} channels of the result cannot be divided into {} groups", *results, *groups),
-                           "every group has the same number of channels");
+    return source.error_at(
+        span,
+        fmt::format("{} groups of {} channels are not the {} that '{}' has", *groups, *each, *channels,
+                    tensor_at(program, grouped).name),
+        fmt::format("groups times the channels of the weights are the channels of the {}", grouped_role));
+  if (all && *all % *groups != 0)
+    return source.error_at(
+        span, fmt::format("{} channels of the {} cannot be divided into {} groups", *all, leading_role, *groups),
+        "every group has the same number of channels");
   return Done{};
 }
 
@@ -90,6 +115,7 @@ Reason conv_split_unsupported_reason(const Program& program, const Expression& c
 std::string_view routine_name(RoutineKind kind) {
   switch (kind) {
     case RoutineKind::conv: return "conv";
+    case RoutineKind::conv_transpose: return "conv_transpose";
     case RoutineKind::gather: return "gather";
     case RoutineKind::scatter: return "scatter";
     case RoutineKind::cumsum: return "cumsum";
@@ -149,13 +175,21 @@ std::vector<WindowDimension> windows_of(const Program& program, const Expression
   }
   const std::vector<Axis>& w = tensor_at(program, in[1]).axes;
   const std::size_t first = conv_axes(r, x.size()).first_window;
+  const bool is_transposed = r.kind == RoutineKind::conv_transpose;
+  const std::vector<Axis>&windowed = is_transposed ? y : x, &windows = is_transposed ? x : y;
   for (std::size_t i = first; i < first + x.size() - 2; ++i)
-    out.push_back({size_of(x[i]), size_of(y[i]), size_of(w[i]), r.stride, r.padding, r.dilation});
+    out.push_back(
+        {size_of(windowed[i]), size_of(windows[i]), size_of(w[i]), r.stride, r.padding, r.dilation, is_transposed});
   return out;
 }
 
 ConvAxes conv_axes(const Routine& conv, std::size_t axes) {
   return conv.channels_last ? ConvAxes{axes - 1, 1} : ConvAxes{1, 2};
+}
+
+ConvChannels conv_channels(const Routine& conv, int input, int result) {
+  return conv.kind == RoutineKind::conv_transpose ? ConvChannels{input, result, "input", "result"}
+                                                  : ConvChannels{result, input, "result", "input"};
 }
 
 std::optional<std::int64_t> count_window_positions(const WindowDimension& w, std::int64_t in, std::int64_t kernel) {
@@ -165,7 +199,18 @@ std::optional<std::int64_t> count_window_positions(const WindowDimension& w, std
   return free_positions / w.stride + 1;
 }
 
-// True if in = stride*out + c for a constant c, and floor((c + 2*padding - dilation*(kernel - 1) - 1)/stride) = -1.
+std::optional<std::int64_t> min_transposed_size(const WindowDimension& w, std::int64_t in, std::int64_t kernel) {
+  constexpr std::int64_t max_windows = std::int64_t{1} << 45;  // times a stride and a window: below 2^62
+  if (in > max_windows || kernel > max_window) return std::nullopt;
+  return (in - 1) * w.stride - 2 * w.padding + w.dilation * (kernel - 1) + 1;
+}
+
+bool has_matching_sizes(const WindowDimension& w, std::int64_t in, std::int64_t out, std::int64_t kernel) {
+  if (!w.is_transposed) return count_window_positions(w, in, kernel) == out;
+  const auto least = min_transposed_size(w, out, kernel);
+  return least && in >= *least && in - *least < std::max(w.stride, w.dilation);
+}
+
 bool always_gives_result_size(const WindowDimension& w) {
   return always_gives_result_size(w, w.in.extent(), w.out.extent(), w.kernel.extent());
 }
@@ -174,8 +219,10 @@ bool always_gives_result_size(const WindowDimension& w, const Polynomial& in, co
                               const Polynomial& kernel) {
   const Polynomial excess = in - out * Polynomial(w.stride) + Polynomial(2 * w.padding - 1) -
                             (kernel - Polynomial(1)) * Polynomial(w.dilation);
+  // The windows fit `out` times if -stride <= excess < 0. A transposed convolution's output padding is excess + stride.
+  const std::int64_t end = w.is_transposed ? std::max(w.stride, w.dilation) - w.stride : 0;
   const auto constant = excess.as_constant();
-  return constant && constant->denominator() == 1 && floor_div(constant->numerator(), w.stride) == -1;
+  return constant && constant->denominator() == 1 && constant->numerator() >= -w.stride && constant->numerator() < end;
 }
 
 // Returns the dimension of a topk's result that replaces the one that it runs over.
@@ -251,7 +298,7 @@ Status validate_routine_sizes(const Program& program, const Bindings& sizes) {
       RIDGE_TRY_STATUS(check_routing(source, program, e, sizes));
     if (gives_indices(routine->kind)) RIDGE_TRY_STATUS(check_index_dtype(source, program, e, sizes));
     if (routine->kind == RoutineKind::rotary) RIDGE_TRY_STATUS(check_rotary_size(source, program, e, sizes));
-    if (routine->kind == RoutineKind::conv) RIDGE_TRY_STATUS(check_groups(source, program, e, sizes));
+    if (is_conv(routine->kind)) RIDGE_TRY_STATUS(check_groups(source, program, e, sizes));
     if (has_windows(routine->kind))
       for (const WindowDimension& w : windows_of(program, e)) RIDGE_TRY_STATUS(check_window(source, w, sizes));
   }

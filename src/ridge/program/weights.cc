@@ -19,8 +19,7 @@ std::optional<int> copied_tensor(const Program& program, const Statement& statem
 bool reads_weights(const Statement& statement) {
   const Routine* const routine = routine_of(statement);
   if (!routine) return std::holds_alternative<Contraction>(statement.op);
-  return routine->kind == RoutineKind::conv || routine->kind == RoutineKind::routed ||
-         routine->kind == RoutineKind::gather;
+  return is_conv(routine->kind) || routine->kind == RoutineKind::routed || routine->kind == RoutineKind::gather;
 }
 
 // Weights and their copies, by tensor.

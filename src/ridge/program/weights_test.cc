@@ -56,6 +56,8 @@ TEST(InputUses, FollowTheBatchThroughALayer) {
   EXPECT_EQ(uses("w: bf16[E, D, F]  x: bf16[E, B, D]\nu: bf16[E, B, F] = x * w"), "w:d x:d");  // Or keys and queries
   EXPECT_EQ(uses("w: bf16[D_X, F]  x: bf16[B_X, D]\nmesh X = 4\ng[D, F] = w\ny: bf16[B_X, F] = x * g"), "w:p x:d");
   EXPECT_EQ(uses("w: bf16[K, C, 3, 3]  x: bf16[N, C, H, W]\ny: bf16[N, K, H, W] = conv(x, w, padding = 1)"), "w:p x:d");
+  EXPECT_EQ(uses("w: bf16[C, K, 2, 2]  x: bf16[N, C, H, W]\ny: bf16[N, K, P, Q] = conv_transpose(x, w, stride = 2)"),
+            "w:p x:d");
   EXPECT_EQ(uses("table: bf16[V, D]  ids: int32[N]\nx: bf16[N, D] = gather(table, ids over V)"), "table:p ids:d");
   EXPECT_EQ(uses("r: bf16[E, D]  up: bf16[E, F, D]  down: bf16[E, D, F]  x: bf16[B, D]\ns[B, E] = x * r\n"
                  "p[B, E] = softmax(s over E)\ni[B, 2] = topk(p over E)\nu[B, 2, F] = routed(x, up, i over E)\n"

@@ -234,6 +234,11 @@ TEST(Split, names_two_dimensions_that_cannot_be_split_together) {
   EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[K, C, 3]\ny: bf16[N, K, H] = conv(x, w, padding = 1)", {"H=2"}),
             "'y: bf16[N, K, H] = conv(x, w, padding = 1)' cannot be split along H: windows cross the boundary of a "
             "shard, and the halo exchange is not modelled");
+  EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[C, K, 2]\ny: bf16[N, K, P] = conv_transpose(x, w, stride = 2)", {"P=2"}),
+            "'y: bf16[N, K, P] = conv_transpose(x, w, stride = 2)' cannot be split along P: windows cross the boundary "
+            "of a shard, and the halo exchange is not modelled");
+  EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[C, 4, 1]\ny: bf16[N, 8, H] = conv_transpose(x, w, groups = 2)", {"C=2"}),
+            "'y: bf16[N, 8, H] = conv_transpose(x, w, groups = 2)' cannot be split along C: its groups would be split");
 }
 
 // Channels of a convolution and rows of a table are split like a contraction's dimensions.
@@ -248,6 +253,9 @@ TEST(Split, of_routines) {
   const std::string conv = "x: bf16[N, C, H]  w: bf16[K, C, 1]\ny[N, K, H] = conv(x, w)";
   EXPECT_EQ(one(conv, "N"), "N*C*H*K FLOP, N*C*H + 2*C*K + N*H*K B, 0 sent");
   EXPECT_EQ(one(conv, "C"), "N*C*H*K FLOP, N*C*H + C*K + 2*N*H*K B, 2*N*H*K sent");
+  const std::string transposed = "x: bf16[N, C, H]  w: bf16[C, K, 1]\ny[N, K, H] = conv_transpose(x, w)";
+  EXPECT_EQ(one(transposed, "K"), "N*C*H*K FLOP, 2*N*C*H + C*K + N*H*K B, 0 sent");
+  EXPECT_EQ(one(transposed, "C"), "N*C*H*K FLOP, N*C*H + C*K + 2*N*H*K B, 2*N*H*K sent");
   const std::string gather = "t: bf16[V, D]  i: int32[N]\ny[N, D] = gather(t, i over V)";
   EXPECT_EQ(one(gather, "D"), "0 FLOP, D*rows + 4*N + D*N B, 0 sent");
   EXPECT_EQ(one(gather, "V"), "0 FLOP, 2*D*rows + 4*N + 2*D*N B, 2*D*N sent");

@@ -22,6 +22,7 @@ class ElementEvaluator {
   Expected evaluate_element(std::int64_t index) const {
     switch (e_.routine->kind) {
       case RoutineKind::conv: return evaluate_conv(split_index(index, tensor_axes(e_.result)));
+      case RoutineKind::conv_transpose: return evaluate_transposed(split_index(index, tensor_axes(e_.result)));
       case RoutineKind::gather: return evaluate_gather(named_position(index));
       case RoutineKind::scatter: return evaluate_scatter(named_position(index));
       case RoutineKind::topk:
@@ -94,6 +95,42 @@ class ElementEvaluator {
       out.scale += std::fabs(product);
     }
     out.bound = sum_error_growth(static_cast<double>(window_points), reference_.random_data) * out.scale;
+    return out;
+  }
+
+  // Sums over every channel of the group and every element of the weights from which an input element reaches y.
+  Expected evaluate_transposed(const std::vector<std::int64_t>& y) const {
+    const Routine& r = *e_.routine;
+    const std::vector<Axis>&x = tensor_axes(in_[0]), &w = tensor_axes(in_[1]);
+    const auto [channels, first_window] = conv_axes(r, w.size());
+    const std::int64_t each = size(w[channels]), groups = size(tensor_axes(e_.result)[channels]) / each,
+                       inputs = size(x[channels]) / groups;
+    std::int64_t window_points = 1;
+    for (std::size_t d = first_window; d < first_window + w.size() - 2; ++d) window_points *= size(w[d]);
+    Expected out;
+    for (std::int64_t point = 0; point < window_points; ++point) {
+      std::vector<std::int64_t> weight(w.size()), from(w.size());
+      std::int64_t rest = point;
+      bool reaches = true;
+      for (std::size_t d = first_window; d < first_window + w.size() - 2; ++d) {
+        weight[d] = rest % size(w[d]);
+        rest /= size(w[d]);
+        const std::int64_t distance = y[d] + r.padding - weight[d] * r.dilation;
+        from[d] = distance / r.stride;
+        reaches = reaches && distance >= 0 && distance % r.stride == 0 && from[d] < size(x[d]);
+      }
+      if (!reaches) continue;
+      from[0] = y[0];
+      weight[channels] = y[channels] % each;
+      for (std::int64_t c = 0; c < inputs; ++c) {
+        from[channels] = weight[0] = y[channels] / each * inputs + c;
+        const double product = read_at(in_[0], from) * read_at(in_[1], weight);
+        out.value += product;
+        out.scale += std::fabs(product);
+      }
+    }
+    const auto terms = static_cast<double>(window_points * inputs);
+    out.bound = sum_error_growth(terms, reference_.random_data) * out.scale;
     return out;
   }
 
@@ -356,6 +393,12 @@ double estimate_routine_cost(const Reference& reference, const Expression& routi
   const std::vector<int> in = expression_operands(routine);
   constexpr double lookup_cost = 20;  // nodes per lookup of named dimensions
   switch (routine.routine->kind) {
+    case RoutineKind::conv_transpose: {
+      const std::size_t at = conv_axes(*routine.routine, reference.program.tensors[in[1]].axes.size()).channels;
+      const Axis& made = reference.program.tensors[routine.result].axes[at];
+      return lookup_cost * elements(in[1]) /
+             static_cast<double>(made.is_named() ? reference.dims.at(made.dim) : made.literal);
+    }
     case RoutineKind::conv: {
       const Axis& made = reference.program.tensors[in[1]].axes[0];
       return lookup_cost * elements(in[1]) /

@@ -91,6 +91,25 @@ TEST(Run, layers_of_routines_match_the_reference) {
     }
 }
 
+TEST(Run, transposed_convolutions_between_other_statements_match_the_reference) {
+  const std::vector<std::string> programs{
+      "x: bf16[N, C, 12, 11]   w: bf16[C, K, 2, 2]   b: f32[K]   v: bf16[C, K, 1, 1]\n"
+      "a[N, K, 24, 22] = conv_transpose(x, w, stride = 2)\nz[N, K, 24, 22] = gelu(a + b)\n"
+      "y: bf16[N, C, 24, 22] = conv(z, v)",
+      "x: f16[N, 4, 4, 4, C]   w: f32[C, 3, 2, 2, 2]\n"
+      "a[N, 12, 11, 12, K] = conv_transpose(x, w, stride = 3, groups = 2)\ny: f16[N, K] = max(a over 12, 11, 12)",
+      "x: f32[4, 4, 4, 4]   w: f32[4, 4, 4, 4]\ny: f32[4, 4, 7, 7] = conv_transpose(x, w, padding = 0)",
+      "x: f32[N, 1, 1]   w: f32[1, 1, 1]\ny: bf16[N, 1, 1] = conv_transpose(x, w)",
+      "x: bf16[N, C, 9]   w: bf16[C, 1, 5]\ny: f32[N, C, 18] = conv_transpose(x, w, padding = 2, dilation = 3, groups "
+      "= C)"};
+  for (const std::string& text : programs)
+    for (const bool fuse : {false, true}) {
+      const auto m = measure_program("dims N = 3, C = 6, K = 4\n" + text, {}, {.fuse = fuse, .passes = 1});
+      ASSERT_TRUE(m.ok()) << text << "\n" << m.error().to_string();
+      EXPECT_FALSE(m->mismatch) << text << "\n" << m->mismatch->to_string();
+    }
+}
+
 TEST(Run, convolutions_with_equal_sizes_or_channels_last_match_the_reference) {
   const std::vector<std::string> programs{
       // The batch, both channels and the window positions are 8; the batch is 8 again in the result.
@@ -119,52 +138,63 @@ template <class T> Array array_of(std::vector<T>& values, DType dtype) {
   return {dtype, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
 }
 
-// Runs the program's first step alone and returns its results.
-template <class T> std::vector<float> run_first_step(const std::string& text, const Bindings& dims,
-                                                     std::vector<float> x, std::vector<T> other, std::size_t results) {
+// Runs a plan without copies and returns its results; what its steps store between them is f32.
+template <class T> std::vector<float> run_plan(const std::string& text, const Bindings& dims, std::vector<float> x,
+                                               std::vector<T> other, std::size_t results) {
   const auto program = parse(text).value();
   const auto planned = make_plan(program, program.bind_sizes(dims).value());
   EXPECT_TRUE(planned.ok()) << planned.error().to_string();
   std::vector<float> y(results);
-  std::vector<void*> tensors{x.data()}, data;
+  std::vector<void*> tensors{x.data()};
   if (!other.empty()) tensors.push_back(other.data());
   tensors.push_back(y.data());
-  for (const int buffer : planned->steps.at(0).buffers) data.push_back(tensors.at(static_cast<std::size_t>(buffer)));
-  run_step(planned->steps.at(0), data, 1);
+  std::vector<std::vector<float>> between;
+  for (std::size_t i = tensors.size(); i < planned->buffers.size(); ++i)
+    tensors.push_back(between.emplace_back(planned->buffers[i].elements).data());
+  for (const PlanStep& step : planned->steps) {
+    std::vector<void*> data;
+    for (const int buffer : step.buffers) data.push_back(tensors.at(static_cast<std::size_t>(buffer)));
+    run_step(step, data, 1);
+  }
   return y;
 }
 
 TEST(Loops, match_hand_computed_numbers) {
   using Floats = std::vector<float>;
   using Ids = std::vector<std::int32_t>;
-  EXPECT_EQ(run_first_step<std::int32_t>("t: f32[V, D] i: int32[N]\ny: f32[N, D] = gather(t, i over V)",
-                                         {{"V", 3}, {"D", 2}, {"N", 2}}, {1, 2, 3, 4, 5, 6}, Ids{2, 0}, 4),
+  EXPECT_EQ(run_plan<std::int32_t>("t: f32[V, D] i: int32[N]\ny: f32[N, D] = gather(t, i over V)",
+                                   {{"V", 3}, {"D", 2}, {"N", 2}}, {1, 2, 3, 4, 5, 6}, Ids{2, 0}, 4),
             (Floats{5, 6, 1, 2}));
-  EXPECT_EQ(run_first_step<std::int32_t>("x: f32[N] i: int32[N]\ny: f32[V] = scatter(x, i over V)",
-                                         {{"V", 3}, {"N", 4}}, {1, 2, 3, 4}, Ids{2, 0, 2, 2}, 3),
+  EXPECT_EQ(run_plan<std::int32_t>("x: f32[N] i: int32[N]\ny: f32[V] = scatter(x, i over V)", {{"V", 3}, {"N", 4}},
+                                   {1, 2, 3, 4}, Ids{2, 0, 2, 2}, 3),
             (Floats{2, 0, 8}));
-  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[T] = cumsum(x over T)", {{"T", 4}}, {1, 2, 3, 4}, {}, 4),
+  EXPECT_EQ(run_plan<float>("x: f32[T]\ny: f32[T] = cumsum(x over T)", {{"T", 4}}, {1, 2, 3, 4}, {}, 4),
             (Floats{1, 3, 6, 10}));
-  EXPECT_EQ(run_first_step<float>("x: f32[N, C, H] w: f32[K, C, 3]\ny: f32[N, K, H] = conv(x, w, padding = 1)",
-                                  {{"N", 1}, {"C", 1}, {"K", 1}, {"H", 4}}, {1, 2, 3, 4}, Floats{1, 10, 100}, 4),
+  EXPECT_EQ(run_plan<float>("x: f32[N, C, H] w: f32[K, C, 3]\ny: f32[N, K, H] = conv(x, w, padding = 1)",
+                            {{"N", 1}, {"C", 1}, {"K", 1}, {"H", 4}}, {1, 2, 3, 4}, Floats{1, 10, 100}, 4),
             (Floats{210, 321, 432, 43}));
-  EXPECT_EQ(run_first_step<std::int32_t>("x: f32[T] t: int32[1]\ny: f32[T] = rotary(x, t over T)", {{"T", 4}},
-                                         {1, 2, 3, 4}, Ids{0}, 4),
+  const std::string transposed = "x: f32[N, C, H] w: f32[C, K, 3]\ny: f32[N, K, P] = conv_transpose(x, w, ";
+  EXPECT_EQ(run_plan<float>(transposed + "stride = 2)", {{"N", 1}, {"C", 1}, {"K", 1}, {"H", 2}, {"P", 6}}, {1, 2},
+                            Floats{1, 10, 100}, 6),
+            (Floats{1, 10, 102, 20, 200, 0}));
+  EXPECT_EQ(run_plan<float>(transposed + "stride = 2, padding = 2)", {{"N", 1}, {"C", 2}, {"K", 1}, {"H", 2}, {"P", 1}},
+                            {1, 2, 3, 4}, Floats{1, 10, 100, 1000, 10000, 100000}, 1),
+            (Floats{304102}));
+  EXPECT_EQ(run_plan<std::int32_t>("x: f32[T] t: int32[1]\ny: f32[T] = rotary(x, t over T)", {{"T", 4}}, {1, 2, 3, 4},
+                                   Ids{0}, 4),
             (Floats{1, 2, 3, 4}));
   const Floats row{3, 1, 2, 1};
-  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[T] = sort(x over T)", {{"T", 4}}, row, {}, 4),
-            (Floats{1, 1, 2, 3}));
-  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[T] = sort(x over T, descending = 1)", {{"T", 4}}, row, {}, 4),
+  EXPECT_EQ(run_plan<float>("x: f32[T]\ny: f32[T] = sort(x over T)", {{"T", 4}}, row, {}, 4), (Floats{1, 1, 2, 3}));
+  EXPECT_EQ(run_plan<float>("x: f32[T]\ny: f32[T] = sort(x over T, descending = 1)", {{"T", 4}}, row, {}, 4),
             (Floats{3, 2, 1, 1}));
-  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[2] = max_pool(x over T, window = 3)", {{"T", 4}}, row, {}, 2),
+  EXPECT_EQ(run_plan<float>("x: f32[T]\ny: f32[2] = max_pool(x over T, window = 3)", {{"T", 4}}, row, {}, 2),
             (Floats{3, 2}));
-  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[3] = avg_pool(x over T, window = 2, stride = 2, padding = 1)",
-                                  {{"T", 4}}, row, {}, 3),
+  EXPECT_EQ(run_plan<float>("x: f32[T]\ny: f32[3] = avg_pool(x over T, window = 2, stride = 2, padding = 1)",
+                            {{"T", 4}}, row, {}, 3),
             (Floats{1.5, 1.5, 0.5}));
-  EXPECT_EQ(
-      run_first_step<float>("x: f32[N, C, H] w: f32[C, 1, 2]\ny: f32[N, C, P] = conv(x, w, stride = 2, groups = C)",
+  EXPECT_EQ(run_plan<float>("x: f32[N, C, H] w: f32[C, 1, 2]\ny: f32[N, C, P] = conv(x, w, stride = 2, groups = C)",
                             {{"N", 1}, {"C", 2}, {"P", 1}, {"H", 2}}, {1, 2, 3, 4}, Floats{1, 10, 100, 1000}, 2),
-      (Floats{21, 4300}));
+            (Floats{21, 4300}));
 }
 
 TEST(Run, refuses_indices_out_of_range) {

@@ -17,6 +17,8 @@ void run_loops(const RunningSumLoops& running, std::span<void* const> data, int 
 void run_loops(const TopKLoops& top, std::span<void* const> data, int threads);
 // `data`: x and y.
 void run_loops(const PoolLoops& pool, std::span<void* const> data, int threads);
+// `data`: columns and y.
+void run_loops(const FoldLoops& fold, std::span<void* const> data, int threads);
 // `data`: values, positions and result.
 void run_loops(const RotaryLoops& rotary, std::span<void* const> data, int threads);
 // `data`: values, weights, indices and result. All indices must be in range.

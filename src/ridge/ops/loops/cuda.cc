@@ -56,10 +56,20 @@ Reason unsupported_reason(const ConvLoops& conv) {
   if (conv.channels_last) return "direct convolutions: expected channels in second place, found them last";
   return generated_kernel_reason("direct convolutions");
 }
+Reason unsupported_reason(const FoldLoops& fold) {
+  const std::size_t count = merge_fold_axes(fold.axes).size();
+  if (count > max_device_fold_axes)
+    return "its tensors have " + std::to_string(count) + " axes that cannot be merged; expected at most " +
+           std::to_string(max_device_fold_axes) + "; --on cpu takes any number";
+  return generated_kernel_reason("folds");
+}
 Reason unsupported_reason(const RecurrenceLoops&) { return generated_kernel_reason("recurrences"); }
 
 Status run_loops(const ConvLoops& conv, std::span<void* const> data, CUstream_st* stream) {
   return device::launch_generated(generate_convolution_kernel(conv, data, device::multiprocessor_count()), stream);
+}
+Status run_loops(const FoldLoops& fold, std::span<void* const> data, CUstream_st* stream) {
+  return device::launch_generated(generate_fold_kernel(fold, data), stream);
 }
 Status run_loops(const RecurrenceLoops& scan, std::span<void* const> data, CUstream_st* stream) {
   return device::launch_generated(generate_recurrence_kernel(scan, data, device::multiprocessor_count()), stream);

@@ -25,6 +25,7 @@ Reason unsupported_reason(const RotaryLoops& rotary);
 Reason unsupported_reason(const QuantizeLoops& quantize);
 Reason unsupported_reason(const DequantizeLoops& dequantize);
 Reason unsupported_reason(const ConvLoops& conv);
+Reason unsupported_reason(const FoldLoops& fold);
 Reason unsupported_reason(const RecurrenceLoops& scan);  // For example without NVRTC
 
 // Returns the bytes of workspace that a launch needs.
@@ -45,6 +46,7 @@ Status run_loops(const RotaryLoops& rotary, std::span<void* const> data, CUstrea
 Status run_loops(const QuantizeLoops& quantize, std::span<void* const> data, CUstream_st* stream);
 Status run_loops(const DequantizeLoops& dequantize, std::span<void* const> data, CUstream_st* stream);
 Status run_loops(const ConvLoops& conv, std::span<void* const> data, CUstream_st* stream);
+Status run_loops(const FoldLoops& fold, std::span<void* const> data, CUstream_st* stream);
 Status run_loops(const RecurrenceLoops& scan, std::span<void* const> data, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -102,6 +102,19 @@ Result<Forecast> forecast(const PoolLoops& l, const DeviceNumbers& device) {
                        outputs * taps * window_element + items * window_item, device);
 }
 
+// Each element of y tests the taps along every axis, and adds a column where one reaches it.
+Result<Forecast> forecast(const FoldLoops& l, const DeviceNumbers& device) {
+  constexpr double tested_tap = 6, added_column = 8;
+  double columns = 1, outputs = 1, tests = 0;
+  for (const FoldAxis& axis : l.axes) {
+    columns *= real(axis.positions) * real(axis.taps);
+    outputs *= real(axis.out);
+    if (axis.has_window()) tests += real(axis.taps);
+  }
+  return make_forecast("fold", bytes_of(l.columns, columns) + bytes_of(l.y, outputs),
+                       outputs * (indexed_item + tests * tested_tap) + columns * added_column, device);
+}
+
 // A thread computes an angle for up to eight lines of one position.
 Result<Forecast> forecast(const RotaryLoops& l, const DeviceNumbers& device) {
   constexpr double max_lines = 8;

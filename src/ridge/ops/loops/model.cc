@@ -1,7 +1,7 @@
 // Costs are in FLOPs at the vector peak of one core, two for each instruction, as `cpu_flops` of base/function.h: 80
 // take a nanosecond on the core that they were measured on (Zen 4, AVX-512, one thread, data in the L2, 2026-11-29).
-// Stores that do not bypass the caches read their lines first, which counts, too. The costs of pools and rotary are
-// estimates: they count instructions and were not measured.
+// Stores that do not bypass the caches read their lines first, which counts, too. The costs of pools, folds and rotary
+// are estimates: they count instructions and were not measured.
 #include "ridge/ops/loops/model.h"
 
 #include <algorithm>
@@ -19,6 +19,7 @@ constexpr double row_cost = 400, indexed_element_cost = 80, added_element_cost =
 constexpr double sum_along_cost = 45, sum_across_cost = 15;
 constexpr double key_cost = 30, sorted_key_cost = 1300;
 constexpr double pool_element_cost = 8, pool_row_cost = 4000;
+constexpr double fold_element_cost = 8, fold_row_cost = 4000;
 constexpr double rotated_element_cost = 12, rotated_line_cost = 3000, rotary_angle_cost = 40;
 constexpr double recurrence_step_cost = 12, transposed_operand_cost = 60;
 constexpr double multiply_add_cost = 2.6, padded_element_cost = 18,
@@ -129,6 +130,23 @@ CpuForecast cpu_forecast(const PoolLoops& l, int) {
   return make_loops_forecast(
       "pool", bytes_of(l.x, inputs) + cached_stores * bytes_of(l.y, outputs),
       (rows * real(line.in) * taps + along + outputs) * pool_element_cost + rows * pool_row_cost);
+}
+
+// Each output row adds a row of columns for each tap along it, and then stores its elements in order. Columns that no
+// cache holds are stored by the product and read again.
+CpuForecast cpu_forecast(const FoldLoops& l, int) {
+  double columns = 1, outputs = 1;
+  for (const FoldAxis& axis : l.axes) {
+    columns *= real(axis.positions) * real(axis.taps);
+    outputs *= real(axis.out);
+  }
+  const FoldAxis line = l.axes.empty() ? FoldAxis{} : l.axes.back();
+  const double rows = outputs / real(std::max<std::int64_t>(line.out, 1));
+  const double column_bytes = bytes_of(l.columns, columns);
+  const bool is_cached = column_bytes <= real(pool::cache_sizes().l3) / 2;
+  return make_loops_forecast(
+      "fold", (is_cached ? 0 : (1 + cached_stores) * column_bytes) + cached_stores * bytes_of(l.y, outputs),
+      (2 * columns + 2 * outputs) * fold_element_cost + rows * real(line.taps) * fold_row_cost);
 }
 
 // Lines along axes without a stride of the positions share cosines and sines.

@@ -22,6 +22,7 @@ CpuForecast cpu_forecast(const GatherScatterLoops& l, int threads);
 CpuForecast cpu_forecast(const RunningSumLoops& l, int threads);
 CpuForecast cpu_forecast(const TopKLoops& l, int threads);
 CpuForecast cpu_forecast(const PoolLoops& l, int threads);
+CpuForecast cpu_forecast(const FoldLoops& l, int threads);
 CpuForecast cpu_forecast(const RotaryLoops& l, int threads);
 CpuForecast cpu_forecast(const RecurrenceLoops& l, int threads, const LoopFunctionFlops& flops_of);
 CpuForecast cpu_forecast(const QuantizeLoops& l, int threads);
@@ -32,6 +33,7 @@ Result<Forecast> forecast(const GatherScatterLoops& l, const DeviceNumbers& devi
 Result<Forecast> forecast(const RunningSumLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const TopKLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const PoolLoops& l, const DeviceNumbers& device);
+Result<Forecast> forecast(const FoldLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const RotaryLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const RecurrenceLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const QuantizeLoops& l, const DeviceNumbers& device);

@@ -53,6 +53,9 @@ TEST(LoopsModel, counts_what_a_device_moves_once) {
   EXPECT_EQ(device_bytes(DequantizeLoops{DType::mxfp4, DType::bf16, 32}), 17 + 64);
   EXPECT_EQ(device_bytes(QuantizeLoops{DType::f32, DType::nvfp4, {{2, 32, 0, 32}}, {32, 1, 0, 1}}), 64 * 4 + 4 * 9);
   EXPECT_EQ(device_bytes(PoolLoops{DType::f32, DType::bf16, true, {{3, 3, 1}, {11, 5, 3, 2}}}), 33 * 4 + 15 * 2);
+  EXPECT_EQ(
+      device_bytes(FoldLoops{DType::f32, DType::bf16, {{3, 3}, {.positions = 5, .out = 11, .taps = 3, .stride = 2}}}),
+      3 * 5 * 3 * 4 + 33 * 2);
   EXPECT_EQ(device_bytes(RotaryLoops{.axes = {{5, 24, 1, 24}, {4, 6, 0, 6}}, .axis = {6, 1, 0, 1}}),
             120 * 4 + 5 * 4 + 120 * 4);
 }

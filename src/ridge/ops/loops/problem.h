@@ -85,6 +85,23 @@ struct PoolLoops {
   bool operator==(const PoolLoops&) const = default;
 };
 
+// Sums of overlapping windows (col2im): the products of a transposed convolution, `columns`, are added where they
+// overlap. y[o…] is the sum of columns[p, i…] over the positions p and the taps i of each axis with p*stride +
+// i*dilation - padding = o, or 0 if there is none. Axes without a window have one tap. Sums are f32.
+struct FoldAxis {
+  std::int64_t positions = 1, out = 1, taps = 1, stride = 1, padding = 0, dilation = 1;
+  std::int64_t position_stride = 1, tap_stride = 0, y_stride = 1;  // Strides of the columns and of y in elements
+  bool has_window() const { return taps != 1 || stride != 1 || padding != 0 || positions != out; }
+  bool operator==(const FoldAxis&) const = default;
+};
+struct FoldLoops {
+  DType columns = DType::f32, y = DType::f32;
+  std::vector<FoldAxis> axes;  // In the order of y's memory, so that the last one has adjacent elements
+  bool operator==(const FoldLoops&) const = default;
+};
+// Returns the axes without those of one element; adjacent ones without a window are merged where strides allow it.
+std::vector<FoldAxis> merge_fold_axes(const std::vector<FoldAxis>& axes);
+
 // Rotates pairs of the elements along `axis` at each point of `axes`: (a, b) becomes (a cos r - b sin r, b cos r + a
 // sin r), where r is the position times base^(-2i/n) for pair i of n elements. A pair is i and i + n/2, or 2i and 2i
 // + 1. The axes' `indices` are the strides of the positions, whose dtype is f32, bf16, f16, int32 or int8.
@@ -150,6 +167,7 @@ inline Reason unsupported_reason(const QuantizeLoops&) { return {}; }
 inline Reason unsupported_reason(const DequantizeLoops&) { return {}; }
 inline Reason unsupported_reason(const TopKLoops&) { return {}; }
 inline Reason unsupported_reason(const PoolLoops&) { return {}; }
+inline Reason unsupported_reason(const FoldLoops&) { return {}; }
 inline Reason unsupported_reason(const RotaryLoops&) { return {}; }
 inline Reason unsupported_reason(const RoutedProductLoops&) { return {}; }
 inline Reason unsupported_reason(const RecurrenceLoops&) { return {}; }

@@ -41,7 +41,8 @@ struct CountedUnit {
 CountedUnit counted_unit(const IndexMask& mask) {
   if (mask.gathered) return {"rows", "are read if all indices differ"};
   if (mask.routing) return {"rows", "are within a capacity"};
-  if (mask.window && mask.window_count == WindowCount::taps) return {"window positions", "are inside the input"};
+  if (mask.window && mask.window_count == WindowCount::taps)
+    return {"window positions", mask.window->is_transposed ? "are inside the result" : "are inside the input"};
   if (mask.window) return {"elements", "are read"};
   if (counted_dims(mask).size() < 2) return {"indices", "are used"};
   return {counted_dims(mask).size() == 2 ? "index pairs" : "index tuples", "are computed"};

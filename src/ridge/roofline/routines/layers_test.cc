@@ -61,6 +61,28 @@ TEST(Layers, stem_of_resnet_50) {
                                               count_iterations({2, 5, 6, 6}))}));
 }
 
+TEST(Layers, generator_of_dcgan) {
+  const auto counts = count_statements(
+      "dims N = 2, C = 6, K = 3, H = 4, W = H, P = 2*H, Q = 2*W\n"
+      "x: bf16[N, C, H, W]   w: bf16[C, K, 4, 4]\n"
+      "y: bf16[N, K, P, Q] = conv_transpose(x, w, stride = 2, padding = 1)");
+  const std::int64_t products = count_iterations({2, 6, 3, 4, 4, 4, 4}, [](const Index& i) {
+    return is_inside(2 * i[3] + i[5] - 1, 8) && is_inside(2 * i[4] + i[6] - 1, 8);
+  });
+  EXPECT_EQ(counts[0], (Counts{2 * products, 2 * (count_iterations({2, 6, 4, 4}) + count_iterations({6, 3, 4, 4}) +
+                                                  count_iterations({2, 3, 8, 8}))}));
+}
+
+TEST(Layers, up_convolution_of_u_net) {
+  const auto counts = count_statements(
+      "dims N = 2, C = 6, K = 3, H = 5, W = 4, P = 2*H, Q = 2*W\n"
+      "x: bf16[N, C, H, W]   w: bf16[C, K, 2, 2]\n"
+      "y: bf16[N, K, P, Q] = conv_transpose(x, w, stride = 2)");
+  const std::int64_t out = count_iterations({2, 3, 10, 8});  // each output has one product for each channel
+  EXPECT_EQ(counts[0],
+            (Counts{2 * 6 * out, 2 * (count_iterations({2, 6, 5, 4}) + count_iterations({6, 3, 2, 2}) + out)}));
+}
+
 TEST(Layers, bottleneck_of_resnet_50) {
   const auto counts = count_statements(
       "dims N = 2, C = 6, M = 3, R = M, K = 8, H = 8, W = H, P = H/2, Q = W/2\n"

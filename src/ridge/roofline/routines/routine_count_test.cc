@@ -33,6 +33,7 @@ class LoopNest {
   LoopCounts run() {
     switch (e_.routine->kind) {
       case RoutineKind::conv: conv(); break;
+      case RoutineKind::conv_transpose: conv_transpose(); break;
       case RoutineKind::gather: gather(); break;
       case RoutineKind::quantize: quantize(); break;
       case RoutineKind::rotary: rotary(); break;
@@ -84,6 +85,35 @@ class LoopNest {
               counts_.flops += 2;
               read.insert(from);
             }
+    counts_.bits_read = static_cast<std::int64_t>(read.size()) * dtype_bits(tensor(x).dtype) +
+                        elements(w) * dtype_bits(tensor(w).dtype);
+    counts_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
+  }
+
+  // Multiplies each element of the input with each weight, unless the product falls outside of the result.
+  void conv_transpose() {
+    const Routine& r = *e_.routine;
+    const int x = in_[0], w = in_[1], y = e_.result;
+    std::set<std::array<std::int64_t, 5>> read;
+    const std::int64_t each = extent(w, 1);
+    std::array<std::int64_t, 3> padding{r.padding, tensor(x).axes.size() > 3 ? r.padding : 0,
+                                        tensor(x).axes.size() > 4 ? r.padding : 0};
+    for (std::int64_t n = 0; n < extent(x, 0); ++n)
+      for (std::int64_t c = 0; c < extent(x, 1); ++c)
+        for (std::int64_t o = 0; o < extent(x, 2) * extent(x, 3) * extent(x, 4); ++o)
+          for (std::int64_t i = 0; i < extent(w, 2) * extent(w, 3) * extent(w, 4); ++i) {
+            const std::array<std::int64_t, 3> from{o / extent(x, 4) / extent(x, 3), o / extent(x, 4) % extent(x, 3),
+                                                   o % extent(x, 4)},
+                tap{i / extent(w, 4) / extent(w, 3), i / extent(w, 4) % extent(w, 3), i % extent(w, 4)};
+            bool inside = true;
+            for (std::size_t d = 0; d < 3; ++d) {
+              const std::int64_t to = from[d] * r.stride + tap[d] * r.dilation - padding[d];
+              inside = inside && to >= 0 && to < extent(y, d + 2);
+            }
+            if (!inside) continue;
+            counts_.flops += 2 * each;
+            read.insert({n, c, from[0], from[1], from[2]});
+          }
     counts_.bits_read = static_cast<std::int64_t>(read.size()) * dtype_bits(tensor(x).dtype) +
                         elements(w) * dtype_bits(tensor(w).dtype);
     counts_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
@@ -214,6 +244,12 @@ TEST(Count, of_routines) {
             "contraction bf16: 2*N*C*K*taps*taps2 FLOP, 2*N*C*H*W + 18*C*K + 2*N*H*W*K B");
   EXPECT_EQ(formulas("x: bf16[N, C, H]  w: bf16[K, C, 1]\ny[N, K, P] = conv(x, w, stride = 2)"),
             "contraction bf16: 2*N*C*K*P FLOP, 2*N*C*P + 2*C*K + 2*N*K*P B");
+  EXPECT_EQ(
+      formulas(
+          "x: bf16[N, C, H, W]  w: bf16[C, K, 4, 4]\ny[N, K, P, Q] = conv_transpose(x, w, stride = 2, padding = 1)"),
+      "contraction bf16: 2*N*C*K*taps*taps2 FLOP, 2*N*C*H*W + 32*C*K + 2*N*K*P*Q B");
+  EXPECT_EQ(formulas("x: bf16[N, C, H, W]  w: bf16[C, K, 2, 2]\ny[N, K, P, Q] = conv_transpose(x, w, stride = 2)"),
+            "contraction bf16: 8*N*C*H*W*K FLOP, 2*N*C*H*W + 8*C*K + 2*N*K*P*Q B");
   EXPECT_EQ(formulas("t: bf16[V, D]  i: int32[N]\ny[N, D] = gather(t, i over V)"),
             "f32: 0 FLOP, 2*D*rows + 4*N + 2*D*N B");
   EXPECT_EQ(formulas("x: bf16[N, D]  i: int32[N]\ny: f32[V, D] = scatter(x, i over V)"),
@@ -269,13 +305,14 @@ TEST(Fused, reads_only_indexed_rows_and_elements_inside_windows) {
   EXPECT_EQ(whole.fused->work.bytes_in.to_string(whole.dim_names), "2*N*C*H + 2*C*K");
 }
 
+std::string refusal(const std::string& text, const Bindings& dims) {
+  const auto program = parse(text);
+  EXPECT_TRUE(program.ok()) << text;
+  const auto e = explain(*program, machine(), dims);
+  return e ? std::string("accepted") : e.error().to_string();
+}
+
 TEST(Bind, rejects_sizes_that_a_routine_does_not_produce) {
-  const auto refusal = [](const std::string& text, const Bindings& dims) {
-    const auto program = parse(text);
-    EXPECT_TRUE(program.ok()) << text;
-    const auto e = explain(*program, machine(), dims);
-    return e ? std::string("accepted") : e.error().to_string();
-  };
   const std::string conv = "x: bf16[N, C, H]  w: bf16[K, C, 3]\ny[N, K, P] = conv(x, w, stride = 2, padding = 1)";
   EXPECT_EQ(refusal(conv, {{"H", 8}, {"P", 4}}), "accepted");
   EXPECT_EQ(refusal(conv, {{"H", 8}, {"P", 5}}),
@@ -303,6 +340,69 @@ TEST(Bind, rejects_sizes_that_a_routine_does_not_produce) {
   y[N, K, H] = conv(x, w, padding = 1, groups = 4)
   ^
   hint: every group has the same number of channels
+)");
+}
+
+TEST(Bind, rejects_sizes_that_a_transposed_convolution_does_not_produce) {
+  const auto transposed = [](const std::string& options, const Bindings& dims) {
+    return refusal("x: bf16[N, C, H]  w: bf16[C, K, R]\ny[N, M, P] = conv_transpose(x, w, groups = 2" + options + ")",
+                   dims);
+  };
+  const std::string doubled = ", stride = 2, padding = 1";
+  EXPECT_EQ(transposed(doubled, {{"H", 8}, {"R", 4}, {"P", 16}}), "accepted");
+  EXPECT_EQ(transposed(doubled, {{"H", 8}, {"R", 4}, {"P", 17}}), "accepted");
+  EXPECT_EQ(transposed(", dilation = 3", {{"H", 8}, {"R", 1}, {"P", 10}}), "accepted");
+  EXPECT_EQ(transposed(doubled, {{"H", 8}, {"R", 4}, {"P", 15}}),
+            R"(program:2:9: the result has P = 15 elements, the window makes (8 - 1)*2 - 2*1 + 1*(4 - 1) + 1 = 16 to 17
+  y[N, M, P] = conv_transpose(x, w, groups = 2, stride = 2, padding = 1)
+          ^
+  hint: dims P = 16, or another stride or padding
+)");
+  EXPECT_EQ(transposed(doubled, {{"H", 8}, {"R", 4}, {"P", 18}}),
+            R"(program:2:9: the result has P = 18 elements, the window makes (8 - 1)*2 - 2*1 + 1*(4 - 1) + 1 = 16 to 17
+  y[N, M, P] = conv_transpose(x, w, groups = 2, stride = 2, padding = 1)
+          ^
+  hint: dims P = 16, or another stride or padding
+)");
+  EXPECT_EQ(transposed("", {{"H", 8}, {"R", 3}, {"P", 8}}),
+            R"(program:2:9: the result has P = 8 elements, the window makes (8 - 1)*1 - 2*0 + 1*(3 - 1) + 1 = 10
+  y[N, M, P] = conv_transpose(x, w, groups = 2)
+          ^
+  hint: dims P = 10, or another stride or padding
+)");
+  EXPECT_EQ(transposed(", padding = 1", {{"H", 1}, {"R", 1}, {"P", 1}}),
+            R"(program:2:9: the padding leaves no element of the result: (1 - 1)*1 - 2*1 + 1*(1 - 1) + 1 = -1
+  y[N, M, P] = conv_transpose(x, w, groups = 2, padding = 1)
+          ^
+  hint: use a smaller padding or a larger window
+)");
+  EXPECT_EQ(transposed(", padding = 2, stride = 3", {{"H", 2}, {"R", 1}, {"P", 3}}),
+            R"(program:2:9: the result has P = 3 elements, the window makes (2 - 1)*3 - 2*2 + 1*(1 - 1) + 1 = 0 to 2
+  y[N, M, P] = conv_transpose(x, w, groups = 2, padding = 2, stride = 3)
+          ^
+  hint: dims P = 1, or another stride or padding
+)");
+  EXPECT_EQ(transposed("", {{"C", 7}}), R"(program:2:1: 7 channels of the input cannot be divided into 2 groups
+  y[N, M, P] = conv_transpose(x, w, groups = 2)
+  ^
+  hint: every group has the same number of channels
+)");
+  EXPECT_EQ(transposed("", {{"M", 8}, {"K", 3}}), R"(program:2:1: 2 groups of 3 channels are not the 8 that 'y' has
+  y[N, M, P] = conv_transpose(x, w, groups = 2)
+  ^
+  hint: groups times the channels of the weights are the channels of the result
+)");
+  EXPECT_EQ(refusal("x: bf16[N, C, 9]  w: bf16[C, K, 3]\ny[N, K, 12] = conv_transpose(x, w)", {}),
+            R"(program:2:9: the result has 12 elements, the window makes (9 - 1)*1 - 2*0 + 1*(3 - 1) + 1 = 11
+  y[N, K, 12] = conv_transpose(x, w)
+          ^^
+  hint: write 11 there, or another stride or padding
+)");
+  EXPECT_EQ(transposed("", {{"H", 8}, {"R", 70000}, {"P", 70007}}),
+            R"(program:2:9: expected a window of at most 65536, found 70000
+  y[N, M, P] = conv_transpose(x, w, groups = 2)
+          ^
+  hint: use a smaller one
 )");
 }
 

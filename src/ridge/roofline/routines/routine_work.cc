@@ -130,7 +130,8 @@ RoutineWork count_routine_work(const Program& program, const Expression& routine
                                const StatementMasks& masked, const ElementCounter& elements) {
   const RoutineCounter counter(program, routine, elements);
   switch (routine.routine->kind) {
-    case RoutineKind::conv: return counter.count_conv(masks, masked);
+    case RoutineKind::conv:
+    case RoutineKind::conv_transpose: return counter.count_conv(masks, masked);
     case RoutineKind::gather: return counter.count_gather(masks, masked);
     case RoutineKind::routed: return counter.count_routed(masks, masked);
     case RoutineKind::scatter:

@@ -1,5 +1,6 @@
 // Work and reads of the operations in program/routine.h.
 //   conv     2 FLOPs for each weight of a window inside the input; padding is not multiplied
+//   conv_transpose   2 FLOPs for each input element and weight whose product is inside the result
 //   gather   0; reads a row of the table for each index, as if all indices were different, but no row twice
 //   scatter  1 FLOP for each element that is added
 //   cumsum   1 FLOP per element

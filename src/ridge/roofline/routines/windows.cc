@@ -47,6 +47,22 @@ std::optional<std::int64_t> count_touched(const WindowDimension& w, const Window
   return sum;
 }
 
+// Counts the elements i of a transposed convolution's input with 0 <= i*stride + k*dilation - padding < in for a tap k:
+// the first tap that is not before the result must be inside. Without dilation these elements are contiguous.
+std::optional<std::int64_t> count_transposed_reads(const WindowDimension& w, const WindowSizes& s) {
+  if (w.padding == 0) return s.out;
+  if (w.dilation == 1)
+    return std::max<std::int64_t>(0, std::min(s.out, ceil_div_nonnegative(s.in + w.padding, w.stride)) -
+                                         ceil_div_nonnegative(w.padding - (s.kernel - 1), w.stride));
+  if (s.out > max_tested_elements) return std::nullopt;
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < s.out; ++i) {
+    const std::int64_t k = ceil_div_nonnegative(w.padding - i * w.stride, w.dilation);
+    sum += k < s.kernel && i * w.stride + k * w.dilation - w.padding < s.in;
+  }
+  return sum;
+}
+
 // Returns the index of an equal mask, or adds a mask.
 int find_or_add_mask(ProgramMasks& masks, const WindowDimension& window, WindowCount what, const std::string& symbol) {
   IndexMask mask{.rows = window.out.dim, .columns = window.kernel.dim, .window = window, .window_count = what};
@@ -87,17 +103,23 @@ std::vector<std::string> dependency_dims(const WindowDimension& window) {
 
 std::optional<std::int64_t> count_window(const WindowDimension& window, WindowCount what, const Bindings& dims) {
   const auto in = window.in.size(dims), out = window.out.size(dims), kernel = window.kernel.size(dims);
-  if (!in || !out || !kernel || count_window_positions(window, *in, *kernel) != *out) return std::nullopt;
+  if (!in || !out || !kernel || !has_matching_sizes(window, *in, *out, *kernel)) return std::nullopt;
   const WindowSizes sizes{*in, *out, *kernel};
-  return what == WindowCount::taps ? count_taps(window, sizes) : count_touched(window, sizes);
+  if (what == WindowCount::taps) return count_taps(window, sizes);
+  return window.is_transposed ? count_transposed_reads(window, sizes) : count_touched(window, sizes);
 }
 
 Polynomial full_window_count(const WindowDimension& window, WindowCount what) {
-  return what == WindowCount::taps ? window.out.extent() * window.kernel.extent() : window.in.extent();
+  if (what == WindowCount::taps) return window.out.extent() * window.kernel.extent();
+  return window.is_transposed ? window.out.extent() : window.in.extent();
 }
 
 std::optional<Polynomial> window_closed_form(const WindowDimension& w, WindowCount what) {
   const std::int64_t kernel = w.kernel.is_named() || w.kernel.literal > max_window ? 0 : w.kernel.literal;
+  if (w.is_transposed && what == WindowCount::touched) {
+    const bool all = w.padding == 0 || (w.dilation == 1 && w.padding < kernel);  // each element has a tap in the result
+    return all ? std::optional(w.out.extent()) : std::nullopt;
+  }
   const bool disjoint = kernel > 0 && w.stride > w.dilation * (kernel - 1);
   if (what == WindowCount::taps || (disjoint && w.padding == 0)) {
     if (w.padding == 0) return w.out.extent() * w.kernel.extent();
@@ -125,10 +147,14 @@ std::string format_window(const WindowDimension& w, WindowCount what) {
   position +=
       w.dilation == 1 ? fmt::format(" + index({})", kernel) : fmt::format(" + {}*index({})", w.dilation, kernel);
   if (w.padding > 0) position += fmt::format(" - {}", w.padding);
-  return what == WindowCount::taps ? fmt::format("0 <= {} < {}", position, in) : fmt::format("at {}", position);
+  if (what == WindowCount::taps) return fmt::format("0 <= {} < {}", position, in);
+  return w.is_transposed ? fmt::format("with 0 <= {} < {}", position, in) : fmt::format("at {}", position);
 }
 
 std::string window_mismatch_text(const WindowDimension& w) {
+  if (w.is_transposed)
+    return fmt::format("{} is not a size that windows at {} make", program::format_axis(w.in),
+                       program::format_axis(w.out));
   return fmt::format("{} is not the number of windows over {}", program::format_axis(w.out),
                      program::format_axis(w.in));
 }

@@ -1,11 +1,12 @@
-// Small random statements with a routine: convolutions of one to three window dimensions with any valid stride,
-// padding, dilation and number of groups, pools, gathers, scatters, running sums, orders and block quantization. The
-// seed determines
-// the program and its sizes, because a convolution's output sizes follow from its parameters.
+// Small random statements with a routine: convolutions and transposed ones of one to three window dimensions with any
+// valid stride, padding, dilation and number of groups, pools, gathers, scatters, running sums, orders and block
+// quantization. The seed determines the program and its sizes, because a convolution's output sizes follow from its
+// parameters.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "ridge/roofline/testing/random_program.h"
@@ -23,7 +24,7 @@ class RandomRoutineMaker {
   explicit RandomRoutineMaker(unsigned seed) : random_(seed) {}
 
   RandomRoutine make() {
-    switch (random_.below(10)) {
+    switch (random_.below(12)) {
       case 0: return gather();
       case 1: return scatter();
       case 2: return cumsum();
@@ -32,6 +33,8 @@ class RandomRoutineMaker {
       case 7: return rotary();
       case 5:
       case 6: return pool();
+      case 8:
+      case 9: return conv_transpose();
       default: return conv();
     }
   }
@@ -63,6 +66,41 @@ class RandomRoutineMaker {
     y = last ? fmt::format("N{}, K", y) : fmt::format("N, K{}", y);
     out.text = fmt::format(
         "x: {}[{}]  w: {}[{}]\ny: {}[{}] = conv(x, w, stride = {}, padding = {}, dilation = {}, "
+        "groups = {})",
+        dtype(), x, dtype(), w, dtype(), y, stride, padding, dilation, groups);
+    return out;
+  }
+
+  // The result has any size that the windows allow; kernels grow until one is left.
+  RandomRoutine conv_transpose() {
+    RandomRoutine out;
+    const int along = 1 + random_.below(3), size = along == 3 ? 2 : 3, stride = 1 + random_.below(size),
+              padding = random_.below(4), dilation = 1 + random_.below(size), groups = 1 + random_.below(3),
+              each = 1 + random_.below(2);
+    const bool named = random_.below(2) == 0, last = random_.below(2) == 0, literal = random_.below(3) == 0,
+               has_named_channels = groups > 1 && random_.below(2) == 0;
+    out.sizes = {{"N", 1 + random_.below(2)}, {"C", groups * (1 + random_.below(2))}, {"K", groups * each}};
+    std::string channels = groups == 1 ? "K" : std::to_string(each);
+    if (has_named_channels) channels = "G";
+    if (has_named_channels) out.sizes["G"] = each;
+    std::string x, w, y;
+    for (int i = 0; i < along; ++i) {
+      const int in = 1 + random_.below(along == 3 ? 2 : 6), more = random_.below(std::max(stride, dilation));
+      int kernel = 1 + random_.below(size + 1);
+      const auto positions = [&] { return (in - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1 + more; };
+      while (positions() < 1) ++kernel;
+      x += literal ? fmt::format(", {}", in) : fmt::format(", H{}", i);
+      y += literal ? fmt::format(", {}", positions()) : fmt::format(", P{}", i);
+      w += named ? fmt::format(", R{}", i) : fmt::format(", {}", kernel);
+      if (!literal) out.sizes[fmt::format("H{}", i)] = in;
+      if (!literal) out.sizes[fmt::format("P{}", i)] = positions();
+      if (named) out.sizes[fmt::format("R{}", i)] = kernel;
+    }
+    x = last ? fmt::format("N{}, C", x) : fmt::format("N, C{}", x);
+    w = last ? fmt::format("C{}, {}", w, channels) : fmt::format("C, {}{}", channels, w);
+    y = last ? fmt::format("N{}, K", y) : fmt::format("N, K{}", y);
+    out.text = fmt::format(
+        "x: {}[{}]  w: {}[{}]\ny: {}[{}] = conv_transpose(x, w, stride = {}, padding = {}, dilation = {}, "
         "groups = {})",
         dtype(), x, dtype(), w, dtype(), y, stride, padding, dilation, groups);
     return out;

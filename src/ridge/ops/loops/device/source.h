@@ -1,4 +1,4 @@
-// Generates CUDA kernels of recurrences and of direct convolutions.
+// Generates CUDA kernels of recurrences, direct convolutions and folds.
 #pragma once
 
 #include <span>
@@ -15,5 +15,8 @@ device::GeneratedKernel generate_recurrence_kernel(const RecurrenceLoops& l, std
 // Returns the kernel of a convolution, which instantiates convolution_kernels.h.
 device::GeneratedKernel generate_convolution_kernel(const ConvLoops& conv, std::span<void* const> data,
                                                     int multiprocessors);
+
+// Returns the kernel of a fold, which instantiates fold_kernels.h.
+device::GeneratedKernel generate_fold_kernel(const FoldLoops& fold, std::span<void* const> data);
 
 }  // namespace ridge::ops

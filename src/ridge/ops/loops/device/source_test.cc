@@ -1,5 +1,5 @@
-// Tests generated kernels of recurrences and convolutions. If NVRTC is found, the test compiles them, which needs no
-// device.
+// Tests generated kernels of recurrences, convolutions and folds. If NVRTC is found, the test compiles them, which
+// needs no device.
 #include "ridge/ops/loops/device/source.h"
 
 #include <gtest/gtest.h>
@@ -52,6 +52,15 @@ device::GeneratedKernel convolution_kernel(const ConvLoops& conv) {
   return generate_convolution_kernel(conv, pointers(3), multiprocessors);
 }
 
+device::GeneratedKernel fold_kernel(const FoldLoops& fold) { return generate_fold_kernel(fold, pointers(2)); }
+FoldLoops upsampling(std::int64_t size) {
+  const FoldAxis window{.positions = size, .out = 2 * size, .taps = 4, .stride = 2, .padding = 1};
+  return {
+      DType::f32,
+      DType::bf16,
+      {{.positions = 32, .out = 32, .position_stride = 16 * size * size, .y_stride = 4 * size * size}, window, window}};
+}
+
 bool has(const device::GeneratedKernel& kernel, std::string_view text) {
   return kernel.source.find(text) != std::string::npos;
 }
@@ -60,6 +69,7 @@ TEST(GeneratedLoops, sources_do_not_depend_on_sizes) {
   EXPECT_EQ(recurrence_kernel(linear_recurrence(40000, 1600, true)).source,
             recurrence_kernel(linear_recurrence(50000, 3200, true)).source);
   EXPECT_EQ(convolution_kernel(depthwise(56, 3, 1)).source, convolution_kernel(depthwise(28, 3, 1)).source);
+  EXPECT_EQ(fold_kernel(upsampling(56)).source, fold_kernel(upsampling(28)).source);
 }
 
 TEST(GeneratedLoops, contiguous_steps_are_read_in_vectors) {
@@ -78,6 +88,15 @@ TEST(GeneratedLoops, recurrences_have_a_thread_for_each_line) {
   EXPECT_EQ(recurrence_kernel(linear_recurrence(0, 16, false)).blocks, 0);
 }
 
+// Offsets of 32 bits reach 2^30 positions and outputs.
+TEST(GeneratedLoops, folds_have_a_thread_for_each_output) {
+  const device::GeneratedKernel small = fold_kernel(upsampling(28)), large = fold_kernel(upsampling(1 << 13));
+  EXPECT_EQ(small.threads * small.blocks, 32 * 56 * 56);
+  EXPECT_TRUE(has(small, "using Index = u32"));
+  EXPECT_TRUE(has(large, "using Index = u64"));
+  EXPECT_EQ(fold_kernel({DType::f32, DType::f32, {{.positions = 0, .out = 0}}}).blocks, 0);
+}
+
 TEST(GeneratedLoops, convolutions_reuse_rows_unless_the_kernel_is_large) {
   EXPECT_TRUE(has(convolution_kernel(depthwise(56, 7, 1)), "convolve_down<window>"));
   EXPECT_TRUE(has(convolution_kernel(depthwise(56, 3, 2)), "convolve<window, false>"));
@@ -91,6 +110,7 @@ TEST(GeneratedLoops, all_compile) {
     for (const std::int64_t stride : {1, 2}) kernels.push_back(convolution_kernel(depthwise(56, kernel, stride)));
   for (unsigned seed = 0; seed < 6; ++seed) {
     loops_testing::RandomLayouts random(seed);
+    kernels.push_back(fold_kernel(loops_testing::make_fold_case(random).l));
     const auto [l, elements] = loops_testing::make_scan_case(random);
     kernels.push_back(recurrence_kernel(l));
   }
@@ -105,6 +125,10 @@ TEST(LoopsOnADevice, have_limits) {
   for (std::int64_t a = 0; a < 13; ++a) sums.axes.push_back({2, 5 << a * 2, 0, 5 << (13 - a) * 2});
   EXPECT_EQ(cuda::unsupported_reason(sums).text(),
             "its tensors have 13 axes that cannot be merged; expected at most 12; --on cpu takes any number");
+  FoldLoops fold{DType::f32, DType::f32, {}};
+  for (std::int64_t a = 0; a < 7; ++a) fold.axes.push_back({.positions = 2, .out = 4, .taps = 2, .stride = 2});
+  EXPECT_EQ(cuda::unsupported_reason(fold).text(),
+            "its tensors have 7 axes that cannot be merged; expected at most 6; --on cpu takes any number");
   const std::int64_t many = std::int64_t{1} << 31;
   EXPECT_EQ(cuda::unsupported_reason(TopKLoops{.axes = {}, .axis = {many, 1, 0, 0}}).text(),
             "its lines have 2147483648 elements; a device takes at most 1073741824; --on cpu runs it");

@@ -1,6 +1,8 @@
 // Random problems of the loops for tests on CPUs and on devices.
 #pragma once
 
+#include <algorithm>
+
 #include "ridge/ops/loops/problem.h"
 #include "ridge/ops/loops/testing/random_layout.h"
 
@@ -121,6 +123,45 @@ inline PoolCase make_pool_case(RandomLayouts& random) {
   }
   out.inputs = x.elements;
   out.outputs = y.elements;
+  return out;
+}
+
+struct FoldCase {
+  FoldLoops l;
+  std::int64_t columns = 1, outputs = 1;  // Number of elements
+};
+
+inline FoldCase make_fold_case(RandomLayouts& random) {
+  FoldCase out{{random.float_dtype(), random.float_dtype(), {}}};
+  const std::int64_t rank = 1 + random.below(5);
+  int windows = 0;
+  std::vector<std::int64_t> columns, outputs;  // Positions, then taps
+  for (std::int64_t d = 0; d < rank; ++d) {
+    FoldAxis axis;
+    axis.positions = axis.out = 1 + random.below(d + 1 == rank ? 70 : 5);
+    if (windows < 3 && random.below(3) > 0) {
+      ++windows;
+      axis.taps = 1 + random.below(4);
+      axis.stride = 1 + random.below(4);
+      axis.dilation = 1 + random.below(3);
+      axis.padding = random.below(4);
+      const std::int64_t least =
+          (axis.positions - 1) * axis.stride - 2 * axis.padding + axis.dilation * (axis.taps - 1) + 1;
+      axis.out = std::max<std::int64_t>(least + random.below(std::max(axis.stride, axis.dilation)), 1);
+    }
+    columns.push_back(axis.positions);
+    outputs.push_back(axis.out);
+    out.l.axes.push_back(axis);
+  }
+  for (const FoldAxis& axis : out.l.axes) columns.push_back(axis.taps);
+  const auto from = random.strides(columns, true), to = random.strides(outputs, random.flip());
+  for (std::size_t d = 0; d < out.l.axes.size(); ++d) {
+    out.l.axes[d].position_stride = from.strides[d];
+    out.l.axes[d].tap_stride = from.strides[d + out.l.axes.size()];
+    out.l.axes[d].y_stride = to.strides[d];
+  }
+  out.columns = from.elements;
+  out.outputs = to.elements;
   return out;
 }
 
