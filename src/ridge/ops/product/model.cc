@@ -253,8 +253,8 @@ CpuForecast cpu_forecast(const MatmulProblem& problem, int threads) {
   return out;
 }
 
-// An element of the windows takes as long to pack as 10 FLOPs at the f32 peak, 0.09 ns on one core, or as 12 at the peak
-// of bf16, 0.054 ns (Zen 4, AVX-512, 3x3 windows of 64 channels, 2026-11-29).
+// An element of the windows takes as long to pack as 10 FLOPs at the f32 peak, 0.09 ns on one core, or as 12 at the
+// peak of bf16, 0.054 ns (Zen 4, AVX-512, 3x3 windows of 64 channels, 2026-11-29).
 void add_windows(CpuForecast& forecast, const MatmulProblem& p) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
   forecast.uses_bf16_pairs = p.a.dtype == DType::bf16;
