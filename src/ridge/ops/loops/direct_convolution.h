@@ -33,7 +33,7 @@ struct DirectConvolutionRun {
   float* scratch;
 };
 
-// How pixels of `channels` channels are convolved in two dimensions. A pixel is `channels` floats.
+// Describes how pixels of `channels` channels are convolved in two dimensions. A pixel is `channels` floats.
 struct ChannelBlocks {
   static constexpr std::int64_t channels = 16, max_tile = 8, piece_pixels = 64;
   explicit ChannelBlocks(const ConvLoops& conv);

@@ -101,7 +101,7 @@ TEST(LoopsModel, a_direct_convolution_adds_whole_vectors) {
   EXPECT_LT(wide, 1.1 * narrow);
 }
 
-TEST(LoopsModel, a_depthwise_convolution_adds_whole_blocks_of_channels) {
+TEST(LoopsModel, a_depthwise_convolution_fills_blocks_of_channels) {
   ConvLoops conv{.batch = 1, .channels = 16, .out_channels = 16, .groups = 16, .windows = {{9, 7, 3}, {9, 7, 3}}};
   const double one = cpu_forecast(conv, 1).vector_flops;
   conv.channels = conv.out_channels = conv.groups = 31;

@@ -55,7 +55,7 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   g.b.prepacked = packed_b;
   std::optional<WindowOperand> windows;
   if (p.windows) g.b.computed = &windows.emplace(p, call.b);
-  std::optional<ScaledOperand> scaled;
+  std::optional<BlockScaledOperand> scaled;
   if (is_block_scaled(p.b.dtype)) g.b.computed = &scaled.emplace(p, call.b);
   g.d = {static_cast<Sum*>(call.d), p.size.m, p.size.n, layout.row_stride, layout.col_stride, layout.batch_stride};
   constexpr bool sums_are_integers = std::is_same_v<Sum, std::int32_t>;

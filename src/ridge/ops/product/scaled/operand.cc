@@ -8,7 +8,7 @@
 
 namespace ridge::ops {
 
-ScaledOperand::ScaledOperand(const MatmulProblem& problem, const void* b)
+BlockScaledOperand::BlockScaledOperand(const MatmulProblem& problem, const void* b)
     : dtype(multiplied_dtype(problem.b.dtype, problem.a.dtype)),
       column_stride(problem.b.col_stride),
       batch_stride(problem.b.batch_stride) {
@@ -18,7 +18,7 @@ ScaledOperand::ScaledOperand(const MatmulProblem& problem, const void* b)
   k_multiple = dtype_info(blocks_dtype).block;
   copy = [](const ComputedOperand& operand, tile::Index batch, tile::Range k, tile::Range columns,
             const tile::CopyTarget& to) {
-    const auto& self = static_cast<const ScaledOperand&>(operand);
+    const auto& self = static_cast<const BlockScaledOperand&>(operand);
     const std::int64_t first = batch * self.batch_stride + columns.begin * self.column_stride + k.begin;
     pool::select_for_isa(plain::dequantize_blocks, avx2::dequantize_blocks, avx512::dequantize_blocks)(
         {.scaled_dtype = self.blocks_dtype,

@@ -7,8 +7,8 @@
 namespace ridge::ops {
 
 // The right operand of a product whose B is block-scaled along k.
-struct ScaledOperand : tile::ComputedOperand {
-  ScaledOperand(const MatmulProblem& problem, const void* b);
+struct BlockScaledOperand : tile::ComputedOperand {
+  BlockScaledOperand(const MatmulProblem& problem, const void* b);
   DType dtype;                               // Format of copies
   std::int64_t column_stride, batch_stride;  // In elements, multiples of the block
 };

@@ -294,13 +294,13 @@ template <class T> class VectorOfColumns {
 
 // Copies some rows of k for several vectors before the next rows, so that the vectors find the rows' inputs in the L1.
 template <class T> void copy_vectors(const WindowCopy& copy) {
-  constexpr std::int64_t vectors_together = 4, least_rows = 32, lanes = VectorOfColumns<T>::lanes;
+  constexpr std::int64_t vectors_together = 4, min_rows = 32, lanes = VectorOfColumns<T>::lanes;
   thread_local RowTable rows;
   thread_local std::array<LaneMasks, vectors_together> masks;
   thread_local std::vector<VectorOfColumns<T>> vectors;
   rows.fill(copy);
   const auto elements = static_cast<std::int64_t>(rows.kernel.size());
-  const std::int64_t rows_together = 2 * elements * ((least_rows + 2 * elements - 1) / (2 * elements));
+  const std::int64_t rows_together = 2 * elements * ((min_rows + 2 * elements - 1) / (2 * elements));
   OutputWalk at(copy.operand.windows->axes, copy.columns.begin);
   for (std::int64_t column = 0; column < copy.columns.size; column += vectors_together * lanes) {
     vectors.clear();
