@@ -51,8 +51,9 @@ double direct_convolution_scratch(const ConvLoops& conv) {
          outputs * real(g.windows[0].out) * real(g.windows[1].out) * real(g.sums) + outputs * inputs * kernel;
 }
 
-// Vectors of channels have idle lanes unless the channels are whole blocks, and vectors of outputs have some at the end
-// of each row. Rows of x and y are transposed for the former, which takes less time than loading shifted rows.
+// Vectors of channels have idle lanes unless the number of channels is a multiple of the block, and vectors of outputs
+// have some at the end of each row. Vectors of channels are used if at most a fifth of their lanes are idle:
+// transposing rows of x and y takes less time than loading shifted rows.
 bool uses_channel_blocks(const ConvLoops& conv) {
   constexpr std::int64_t block = ChannelBlocks::channels;
   const bool is_depthwise =

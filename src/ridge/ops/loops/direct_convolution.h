@@ -1,6 +1,6 @@
 // A convolution in groups of few output channels, which would be slow as a product. In general each output row is a
 // vector of sums, to which every kernel element adds a shifted row of the input. If each channel is a group
-// (depthwise), a vector may instead hold one pixel of many channels, whose rows are transposed on the way in and out.
+// (depthwise), a vector may instead hold one pixel of many channels: rows are transposed when they are read and stored.
 #pragma once
 
 #include <array>
@@ -33,9 +33,11 @@ struct DirectConvolutionRun {
   float* scratch;
 };
 
-// Describes how pixels of `channels` channels are convolved in two dimensions. A pixel is `channels` floats.
+// Geometry of a depthwise convolution in one or two dimensions, computed for `channels` channels together. A pixel is
+// one float of each of them.
 struct ChannelBlocks {
-  static constexpr std::int64_t channels = 16, max_tile = 8, piece_pixels = 64;
+  static constexpr std::int64_t channels = 16, max_tile = 8;
+  static constexpr std::int64_t piece_pixels = 64;  // pixels that are transposed together, in full rows
   explicit ChannelBlocks(const ConvLoops& conv);
   std::int64_t tile = 0;                   // outputs whose sums stay in registers: 7 or 8
   std::int64_t row_pixels = 0;             // pixels of a padded input row
@@ -45,7 +47,7 @@ struct ChannelBlocks {
   std::int64_t ring_floats() const { return channels * ring_rows * row_pixels; }
   std::int64_t out_floats() const { return channels * (rows_out * out_width + max_tile); }
   std::int64_t scratch_floats() const { return in_floats() + ring_floats() + out_floats() + channels * kernel; }
-  std::int64_t in_width = 0, out_width = 0, kernel = 0;
+  std::int64_t in_width = 0, out_width = 0, kernel = 0;  // elements of a row of x, of a row of y, and of the kernel
 };
 
 // Up to ChannelBlocks::channels channels of one image of a depthwise convolution.

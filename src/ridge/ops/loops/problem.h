@@ -29,7 +29,7 @@ struct ConvLoops {
 // strides need far more than the tensors have.
 double direct_convolution_scratch(const ConvLoops& conv);
 
-// True if a CPU computes a pixel of 16 channels together. Then x and y may have channels last.
+// True if a CPU computes vectors of one pixel of many channels. Only then may x and y have channels last.
 bool uses_channel_blocks(const ConvLoops& conv);
 
 // Extent of one loop and its strides in three tensors, in elements.

@@ -158,7 +158,7 @@ template <class T> class VectorOfColumns {
       masks.of_kernel.push_back(masks.along[0][at[0]] & masks.along[1][at[1]] & masks.along[2][at[2]]);
   }
 
-  // Copies rows, of which the first is the first element of `masks`.
+  // Copies rows of k. The first one is masked by the first element of the kernel.
   void copy_rows(std::span<const std::int64_t> first_inputs, const LaneMasks& masks, T* out) const {
     if (stride_ == 1)
       copy_rows_with<1>(first_inputs, masks.of_kernel, out);
@@ -174,7 +174,7 @@ template <class T> class VectorOfColumns {
     std::uint32_t mask = 0;
   };
 
-  // Copies rows, each alone or two together as pairs.
+  // Copies rows one at a time or, as pairs, two at a time.
   template <int stride> void copy_rows_with(std::span<const std::int64_t> first_inputs,
                                             const std::vector<std::uint32_t>& masks, T* out) const {
     const T* const x = static_cast<const T*>(copy_.input);
@@ -207,7 +207,7 @@ template <class T> class VectorOfColumns {
     }
   }
 
-  // Returns the indices of lanes first, first, first + 1, first + 1, … of two vectors in turn.
+  // Returns the indices of lanes first, first, first + 1, first + 1, … of two vectors alternately.
   static __m512i pair_indices(int first) {
     std::int16_t indices[32];
     for (int i = 0; i < 32; ++i) indices[i] = static_cast<std::int16_t>(first + i / 2 + i % 2 * 32);
@@ -300,6 +300,7 @@ template <class T> void copy_vectors(const WindowCopy& copy) {
   thread_local std::vector<VectorOfColumns<T>> vectors;
   rows.fill(copy);
   const auto elements = static_cast<std::int64_t>(rows.kernel.size());
+  // An even multiple of the elements of the kernel, so that each part begins at the first mask and with a whole pair
   const std::int64_t rows_together = 2 * elements * ((min_rows + 2 * elements - 1) / (2 * elements));
   OutputWalk at(copy.operand.windows->axes, copy.columns.begin);
   for (std::int64_t column = 0; column < copy.columns.size; column += vectors_together * lanes) {
