@@ -1,7 +1,7 @@
 // Decodes block-scaled elements to bf16 with AVX-512: 32 elements take four instructions between their load and their
 // store. The products of e2m1 and any scale are exact in bf16, so a table has them for every scale. e4m3 becomes bf16
 // by a shift, and a power of two is added to the exponent; subnormals, NaN and exponents outside of the range, which
-// are rare, take another way. Included by files that are compiled for AVX-512.
+// are rare, are decoded one by one. Included by files that are compiled for AVX-512.
 #pragma once
 
 #include <immintrin.h>
@@ -17,9 +17,9 @@ namespace ridge {
 namespace {
 
 constexpr int bf16_mantissa_bits = 7, e4m3_bias = 7;
-constexpr std::int64_t prefetch_bytes = 4096;  // distance at which a core also reads memory while it decodes
+constexpr std::int64_t prefetch_bytes = 4096;  // prefetch distance, so that memory is read while a core decodes
 
-// Returns the bf16 of an e2m1 times a scale. Products have at most six significant bits; a bf16 cuts off nothing.
+// Returns an e2m1 element times a scale as bf16. Products have at most six significant bits, so that bf16 is exact.
 template <DType dtype> constexpr std::uint16_t scale_e2m1(std::uint32_t code, std::uint8_t scale_code) {
   constexpr std::uint16_t nan = 0x7fc0, infinity = 0x7f80;
   const float scale = decode_scale<dtype>(scale_code);
@@ -31,7 +31,7 @@ template <DType dtype> constexpr std::uint16_t scale_e2m1(std::uint32_t code, st
           : static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, static_cast<float>(product)) >> 16);
   return static_cast<std::uint16_t>(magnitude | (code & 8) << 12);
 }
-using ScaledE2m1 = std::array<std::uint16_t, 16>;  // by code
+using ScaledE2m1 = std::array<std::uint16_t, 16>;  // the products of one scale, by code
 template <DType dtype> alignas(64) inline constexpr std::array<ScaledE2m1, 256> scaled_e2m1 = [] {
   std::array<ScaledE2m1, 256> out{};
   for (std::uint32_t scale = 0; scale < 256; ++scale)
@@ -40,8 +40,8 @@ template <DType dtype> alignas(64) inline constexpr std::array<ScaledE2m1, 256> 
   return out;
 }();
 
-// Decodes 16 bytes. Their codes are the lowest bits of 32 words; a permutation of a table of 16 words, twice, ignores
-// all but five, and both halves of the table agree.
+// Decodes 16 bytes. The lowest four bits of each of 32 words are a code. The permutation selects by five bits, of which
+// the fifth is arbitrary, so both halves of its table are the 16 products of the scale.
 [[gnu::always_inline]] inline __m512i decode_mxfp4_block(const std::uint8_t* block) {
   const __m512i pairs = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 1)));
   const __m512i codes = _mm512_or_si512(pairs, _mm512_slli_epi32(pairs, 12));
@@ -57,8 +57,8 @@ template <DType dtype> alignas(64) inline constexpr std::array<ScaledE2m1, 256> 
 
 [[gnu::always_inline]] inline __m512i broadcast_word(int x) { return _mm512_set1_epi16(static_cast<short>(x)); }
 
-// Returns 32 e4m3 times the scale, rounded to bf16. The loop is not vectorized, so that it needs few registers: callers
-// keep all others across this rare case.
+// Returns 32 e4m3 elements times the scale, rounded to bf16. The loop is not vectorized, so that it needs few
+// registers: the sums of callers stay in the others during this rare case.
 [[gnu::always_inline]] inline __m512i round_e4m3_codes(const std::uint8_t* codes, float scale) {
   alignas(64) Bf16 out[32];
 #pragma GCC unroll 1
@@ -69,9 +69,9 @@ template <DType dtype> alignas(64) inline constexpr std::array<ScaledE2m1, 256> 
   }
   return _mm512_load_si512(out);
 }
-// Returns 32 e4m3 times the scale, 2^(scale_code - 127). Of scales in this range, products with normal e4m3 are normal
-// bf16.
+// The product of a normal e4m3 and a scale in this range is a normal bf16. A scale is 2^(scale_code - 127).
 constexpr std::uint8_t min_scale_code = 7, unit_scale_code = 127, max_scale_code = 246;
+// Returns 32 e4m3 elements times the scale as bf16.
 [[gnu::always_inline]] inline __m512i decode_e4m3_codes(const std::uint8_t* from, std::uint8_t scale_code) {
   const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   const __m256i magnitude = _mm256_and_si256(codes, _mm256_set1_epi8(0x7f));
@@ -104,7 +104,7 @@ constexpr std::uint8_t min_scale_code = 7, unit_scale_code = 127, max_scale_code
   _mm_prefetch(reinterpret_cast<const char*>(from) + prefetch_bytes, _MM_HINT_T0);
 }
 
-// Returns the 32 elements at `from` as bf16, or 16 and zeros of the last block of a line of nvfp4.
+// Returns the 32 elements at `from` as bf16. If `is_half`, they are the last block of a line of nvfp4: 16, then zeros.
 template <DType dtype>
 [[gnu::always_inline]] inline __m512i decode_32_elements(const std::uint8_t* from, bool is_half) {
   if constexpr (dtype == DType::mxfp8) return decode_e4m3_codes(from + 1, *from);
@@ -121,6 +121,7 @@ template <DType dtype> [[gnu::always_inline]] inline float load_scale(const std:
   return scale;
 }
 
+// Decodes contiguous blocks to f32 or bf16 (`is_decoded_exactly`).
 template <DType dtype, class T> void decode_blocks(const std::uint8_t* from, std::int64_t blocks, T* to) {
   constexpr std::int64_t elements = dtype_info(dtype).block, bytes = scale_block_bits(dtype).bits / 8;
   for (std::int64_t i = 0; i < blocks; ++i, from += bytes, to += elements) {
@@ -129,14 +130,14 @@ template <DType dtype, class T> void decode_blocks(const std::uint8_t* from, std
       store_words(decode_nvfp4_block(from), to);
     } else if constexpr (dtype == DType::mxfp4 || std::is_same_v<T, Bf16>) {
       store_words(decode_32_elements<dtype>(from, false), to);
-    } else {  // in f32, products with any scale are those of f32
+    } else {  // bf16 represents e4m3 exactly, and the scale is applied in f32
       if (elements > 64) prefetch_blocks(from + 64);
       for (int k = 0; k < elements; k += 32)
         store_words(decode_e4m3_codes(from + bytes - elements + k, unit_scale_code), to + k, load_scale<dtype>(from));
     }
   }
 }
-// True if `decode_blocks` takes these types: f16, and bf16 from e4m3 with an f32 scale, would need rounding.
+// True if `decode_blocks` supports these types: f16, and bf16 from e4m3 with an f32 scale, would need rounding.
 template <DType dtype, class T>
 inline constexpr bool is_decoded_exactly = std::is_same_v<T, float> ||
                                            (std::is_same_v<T, Bf16> && dtype != DType::e4m3_128);
