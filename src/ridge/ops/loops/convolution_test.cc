@@ -66,7 +66,7 @@ ConvLoops make_loops(const Case& c) {
   return conv;
 }
 
-// Position of element i of a channel in a tensor with `channels` channels of `size` elements.
+// Returns the position of element i of a channel in a tensor with `channels` channels of `size` elements.
 std::int64_t position(const Case& c, std::int64_t image, std::int64_t channels, std::int64_t channel, std::int64_t size,
                       std::int64_t i) {
   return image * channels * size + (c.channels_last ? i * channels + channel : channel * size + i);

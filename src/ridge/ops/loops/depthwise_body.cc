@@ -1,5 +1,6 @@
-// Depthwise convolutions, one block of channels of one image at a time: rows of x become rows of pixels, whose floats
-// are the block's channels, and sums of pixels become rows of y. Compiled once per instruction set.
+// Computes depthwise convolutions, one block of channels of one image at a time. Rows of x are transposed to pixels,
+// which have one float for each channel of the block. The sums are pixels, too, and are transposed to rows of y.
+// Compiled once per instruction set.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +12,7 @@ namespace ridge::ops::RIDGE_BODY_ISA {
 namespace {
 
 using V = FloatLanes;
-constexpr std::int64_t pixel = ChannelBlocks::channels;
+constexpr std::int64_t pixel_floats = ChannelBlocks::channels;
 
 class Depthwise {
  public:
@@ -29,29 +30,30 @@ class Depthwise {
 
   void run() {
     // Lanes without a channel and pixels of the padding stay 0.
-    std::fill_n(run_.channels < pixel ? in_ : ring_, run_.channels < pixel ? g_.scratch_floats() : g_.ring_floats(),
-                0.0f);
+    std::fill_n(run_.channels < pixel_floats ? in_ : ring_,
+                run_.channels < pixel_floats ? g_.scratch_floats() : g_.ring_floats(), 0.0f);
     transpose(conv_.w, const_cast<void*>(run_.w), g_.kernel, 0, g_.kernel, weights_, false);
     for (std::int64_t first = 0; first < rows_.out; first += g_.rows_out) {
       const std::int64_t count = std::min(g_.rows_out, rows_.out - first);
       for (std::int64_t row = first; row < first + count; ++row)
-        add_row(row, out_ + pixel * (row - first) * g_.out_width);
+        compute_row(row, out_ + pixel_floats * (row - first) * g_.out_width);
       store_pixels(first * g_.out_width, count * g_.out_width);
     }
   }
 
  private:
-  // Reads or writes elements first … first + count - 1 of each channel; a channel has `size` elements.
+  // Transposes elements first … first + count - 1 of each channel from or, if `stores`, to a tensor whose channels have
+  // `size` elements.
   void transpose(DType dtype, void* data, std::int64_t size, std::int64_t first, std::int64_t count, float* pixels,
                  bool stores) const {
-    std::array<std::int64_t, pixel> lines;
+    std::array<std::int64_t, pixel_floats> lines;
     for (std::int64_t c = 0; c < run_.channels; ++c) lines[c] = c * size + first;
     transpose_lines({.dtype = dtype,
                      .data = data,
                      .lines = {lines.data(), static_cast<std::size_t>(run_.channels)},
                      .elements = count,
                      .tile = pixels,
-                     .row_stride = pixel,
+                     .row_stride = pixel_floats,
                      .stores = stores});
   }
 
@@ -61,7 +63,7 @@ class Depthwise {
       return transpose(conv_.x, const_cast<void*>(run_.x), rows_.in * g_.in_width, first, count, in_, false);
     with_typed_pointer(conv_.x, const_cast<void*>(run_.x), [&](auto* x) {
       for (std::int64_t i = 0; i < count; ++i)
-        widen_array<V>(x + (first + i) * conv_.channels, run_.channels, in_ + i * pixel);
+        widen_array<V>(x + (first + i) * conv_.channels, run_.channels, in_ + i * pixel_floats);
     });
   }
 
@@ -70,11 +72,11 @@ class Depthwise {
     if (!conv_.channels_last) return transpose(conv_.y, run_.y, rows_.out * g_.out_width, first, count, out_, true);
     with_typed_pointer(conv_.y, run_.y, [&](auto* y) {
       for (std::int64_t i = 0; i < count; ++i)
-        round_array<V>(out_ + i * pixel, run_.channels, y + (first + i) * conv_.channels, false);
+        round_array<V>(out_ + i * pixel_floats, run_.channels, y + (first + i) * conv_.channels, false);
     });
   }
 
-  float* ring_row(std::int64_t row) const { return ring_ + row % g_.ring_rows * g_.row_pixels * pixel; }
+  float* ring_row(std::int64_t row) const { return ring_ + row % g_.ring_rows * g_.row_pixels * pixel_floats; }
 
   // Copies the rows of x before `end` that are not yet in the ring.
   void load_rows(std::int64_t end) {
@@ -82,14 +84,14 @@ class Depthwise {
       const std::int64_t count = std::min(g_.rows_in, rows_.in - loaded_rows_);
       load_pixels(loaded_rows_ * g_.in_width, count * g_.in_width);
       for (std::int64_t i = 0; i < count; ++i)
-        std::copy_n(in_ + pixel * i * g_.in_width, pixel * g_.in_width,
-                    ring_row(loaded_rows_ + i) + pixel * conv_.padding);
+        std::copy_n(in_ + pixel_floats * i * g_.in_width, pixel_floats * g_.in_width,
+                    ring_row(loaded_rows_ + i) + pixel_floats * conv_.padding);
       loaded_rows_ += count;
     }
   }
 
-  // Computes one row of y as pixels, and at most max_tile pixels after it, which have no meaning.
-  void add_row(std::int64_t row, float* to) {
+  // Computes one row of y as pixels. Up to max_tile pixels after it are overwritten with sums that are not used.
+  void compute_row(std::int64_t row, float* to) {
     const std::int64_t first = row * conv_.stride - row_padding_;
     std::int64_t begin = 0, end = rows_.kernel;  // rows of the kernel that read inside of x
     while (begin < end && first + begin * conv_.dilation < 0) ++begin;
@@ -97,28 +99,28 @@ class Depthwise {
     if (begin < end) load_rows(first + (end - 1) * conv_.dilation + 1);
     input_rows_.clear();
     for (std::int64_t i = begin; i < end; ++i) input_rows_.push_back(ring_row(first + i * conv_.dilation));
-    const float* const kernel = weights_ + pixel * begin * columns_.kernel;
+    const float* const kernel = weights_ + pixel_floats * begin * columns_.kernel;
     const bool dense = conv_.stride == 1 && conv_.dilation == 1;
-    if (dense && columns_.kernel == 3) return add_tiles<1, 3>(kernel, to);
-    if (dense && columns_.kernel == 5) return add_tiles<1, 5>(kernel, to);
-    if (dense && columns_.kernel == 7) return add_tiles<1, 7>(kernel, to);
-    if (conv_.stride == 1) return add_tiles<1, 0>(kernel, to);
-    conv_.stride == 2 ? add_tiles<2, 0>(kernel, to) : add_tiles<0, 0>(kernel, to);
+    if (dense && columns_.kernel == 3) return compute_tiles<1, 3>(kernel, to);
+    if (dense && columns_.kernel == 5) return compute_tiles<1, 5>(kernel, to);
+    if (dense && columns_.kernel == 7) return compute_tiles<1, 7>(kernel, to);
+    if (conv_.stride == 1) return compute_tiles<1, 0>(kernel, to);
+    conv_.stride == 2 ? compute_tiles<2, 0>(kernel, to) : compute_tiles<0, 0>(kernel, to);
   }
 
-  template <int stride, int size> void add_tiles(const float* kernel, float* to) const {
+  template <int stride, int size> void compute_tiles(const float* kernel, float* to) const {
     for (std::int64_t column = 0; column < g_.out_width; column += g_.tile)
-      for (std::int64_t lane = 0; lane < pixel; lane += V::lanes) {
-        const std::int64_t x = pixel * column * conv_.stride + lane;
-        float* const sums = to + pixel * column + lane;
-        g_.tile == 7 ? add_tile<7, stride, size>(kernel + lane, x, sums)
-                     : add_tile<8, stride, size>(kernel + lane, x, sums);
+      for (std::int64_t lane = 0; lane < pixel_floats; lane += V::lanes) {
+        const std::int64_t x = pixel_floats * column * conv_.stride + lane;
+        float* const sums = to + pixel_floats * column + lane;
+        g_.tile == 7 ? compute_tile<7, stride, size>(kernel + lane, x, sums)
+                     : compute_tile<8, stride, size>(kernel + lane, x, sums);
       }
   }
 
-  // Computes `tile` pixels of a row, whose first input is at `x` in the padded rows. `kernel` are the weights of the
-  // first input row. A stride or size of 0 is any.
-  template <int tile, int stride, int size> void add_tile(const float* kernel, std::int64_t x, float* sums) const {
+  // Computes `tile` pixels of a row, whose first input is at `x` in the padded rows. `kernel` points to the weights of
+  // the first input row. A `stride` or `size` of 0 is not known at compile time.
+  template <int tile, int stride, int size> void compute_tile(const float* kernel, std::int64_t x, float* sums) const {
     V part[tile];
 #pragma GCC unroll 8
     for (int i = 0; i < tile; ++i) part[i] = V::broadcast(0);
@@ -127,31 +129,33 @@ class Depthwise {
         add_dense_row<size>(row + x, kernel, part);
       else
         add_kernel_row<stride>(row + x, kernel, part);
-      kernel += pixel * columns_.kernel;
+      kernel += pixel_floats * columns_.kernel;
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < tile; ++i) part[i].store(sums + i * pixel);
+    for (int i = 0; i < tile; ++i) part[i].store(sums + i * pixel_floats);
   }
 
-  // Adds a row of `size` elements without gaps: each pixel is loaded once for all sums that it adds to.
+  // Adds a row of the kernel with `size` elements, stride 1 and dilation 1: each pixel is loaded once for all sums that
+  // it adds to.
   template <int size, int tile>
   [[gnu::always_inline]] void add_dense_row(const float* in, const float* w, V (&part)[tile]) const {
     V weight[size];
 #pragma GCC unroll 7
-    for (int c = 0; c < size; ++c) weight[c] = V::load(w + c * pixel);
+    for (int c = 0; c < size; ++c) weight[c] = V::load(w + c * pixel_floats);
 #pragma GCC unroll 16
     for (int i = 0; i < tile + size - 1; ++i) {
-      const V x = V::load(in + i * pixel);
+      const V x = V::load(in + i * pixel_floats);
 #pragma GCC unroll 7
       for (int c = 0; c < size; ++c)
         if (i - c >= 0 && i - c < tile) part[i - c] = fma(x, weight[c], part[i - c]);
     }
   }
 
+  // Adds a row of the kernel with any stride and dilation.
   template <int stride, int tile>
   [[gnu::always_inline]] void add_kernel_row(const float* in, const float* w, V (&part)[tile]) const {
-    const std::int64_t step = pixel * (stride > 0 ? stride : conv_.stride);
-    for (std::int64_t c = 0; c < columns_.kernel; ++c, in += pixel * conv_.dilation, w += pixel) {
+    const std::int64_t step = pixel_floats * (stride > 0 ? stride : conv_.stride);
+    for (std::int64_t c = 0; c < columns_.kernel; ++c, in += pixel_floats * conv_.dilation, w += pixel_floats) {
       const V weight = V::load(w);
 #pragma GCC unroll 8
       for (int i = 0; i < tile; ++i) part[i] = fma(V::load(in + i * step), weight, part[i]);

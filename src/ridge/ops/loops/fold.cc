@@ -19,7 +19,7 @@ class FoldRun {
       : fold_(fold), data_(data), axes_(merge_fold_axes(fold.axes)), line_(axes_.back()) {
     axes_.pop_back();
     phases_ = std::min(line_.stride, line_.out);
-    phase_ = ceil_div(line_.out, line_.stride);
+    phase_size_ = ceil_div(line_.out, line_.stride);
   }
   std::int64_t count_rows() const {
     std::int64_t rows = 1;
@@ -29,7 +29,7 @@ class FoldRun {
   std::int64_t row_elements() const { return line_.out + line_.taps * line_.positions + 1; }
 
   void run_rows(std::int64_t begin, std::int64_t end) const {
-    std::vector<float> sums(phases_ * phase_), part(line_.positions), result(line_.out), copies;
+    std::vector<float> sums(phases_ * phase_size_), part(line_.positions), result(line_.out), copies;
     std::vector<std::int64_t> rows;
     for (std::int64_t row = begin; row < end; ++row) {
       rows.clear();
@@ -38,7 +38,7 @@ class FoldRun {
         std::fill(sums.begin(), sums.end(), 0.0f);
         for (std::int64_t tap = 0; tap < line_.taps; ++tap) add_tap(tap, rows, copies, part.data(), sums.data());
         for (std::int64_t o = 0; line_.stride > 1 && o < line_.out; ++o)
-          result[o] = sums[o % line_.stride * phase_ + o / line_.stride];
+          result[o] = sums[o % line_.stride * phase_size_ + o / line_.stride];
       } else {
         sum_rows(rows, 0, line_.out, copies, result.data());
       }
@@ -48,8 +48,8 @@ class FoldRun {
   }
 
  private:
-  // Appends the first elements of the rows of columns that reach an output row, the first axis's taps outermost, and
-  // returns that row's first element.
+  // Appends the offsets of the rows of columns that reach an output row, with the taps of the first axis outermost.
+  // Returns the offset of the output row.
   std::int64_t find_rows(std::int64_t row, std::vector<std::int64_t>& rows) const {
     rows.push_back(0);
     std::int64_t result = 0;
@@ -88,7 +88,7 @@ class FoldRun {
   // Adds the columns of one tap of the last axis to the outputs that they reach.
   void add_tap(std::int64_t tap, const std::vector<std::int64_t>& rows, std::vector<float>& copies, float* part,
                float* sums) const {
-    const std::int64_t before = line_.padding - tap * line_.dilation;  // outputs in the padding before position 0's
+    const std::int64_t before = line_.padding - tap * line_.dilation;  // position 0 reaches output -before
     const auto first_position = [&](std::int64_t distance) {
       return distance <= 0 ? 0 : std::min(line_.positions, ceil_div(distance, line_.stride));
     };
@@ -96,15 +96,15 @@ class FoldRun {
     if (n <= 0 || rows.empty()) return;
     sum_rows(rows, tap * line_.tap_stride + first * line_.position_stride, n, copies, part);
     const std::int64_t o = first * line_.stride - before;
-    float* const to = sums + o % line_.stride * phase_ + o / line_.stride;
+    float* const to = sums + o % line_.stride * phase_size_ + o / line_.stride;
     for (std::int64_t i = 0; i < n; ++i) to[i] += part[i];
   }
 
   const FoldLoops& fold_;
   std::span<void* const> data_;
   std::vector<FoldAxis> axes_;  // All but the last
-  FoldAxis line_;
-  std::int64_t phases_ = 1, phase_ = 0;
+  FoldAxis line_;               // The last axis
+  std::int64_t phases_ = 1, phase_size_ = 0;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Folds of random windows against a loop over single columns. Values are small integers, so that sums are exact.
+// Compares folds of random windows with a loop over single columns. Values are small integers, so that sums are exact.
 #include <gtest/gtest.h>
 
 #include "ridge/ops/loops/cpu.h"

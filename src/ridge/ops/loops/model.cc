@@ -43,7 +43,8 @@ double table_traffic(const GatherScatterLoops& l, double elements) {
 
 }  // namespace
 
-// Every kernel element is added to tiles of pixels of whole blocks of channels.
+// Every kernel element is multiplied by full tiles of pixels and full blocks of channels, also where these are not
+// stored.
 static double channel_blocks_cost(const ConvLoops& l) {
   const ChannelBlocks g(l);
   const double blocks = real(l.batch) * std::ceil(real(l.channels) / real(ChannelBlocks::channels));

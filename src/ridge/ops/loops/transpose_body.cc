@@ -35,8 +35,8 @@ inline void copy_rows(const float* from, std::int64_t from_stride, float* to, st
   for (std::int64_t i = 0; i < rows; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, side * sizeof(float));
 }
 
-// Reads or writes up to eight lines, from element `first`. Squares of f32 are copied from line to matrix; `wide` holds
-// `piece_elements` floats of each line for what is no such square.
+// Reads or writes up to eight lines, from element `first`. Full squares of f32 are transposed between the lines and the
+// matrix; all other elements pass through `wide`, which holds `piece_elements` floats of each line.
 template <class V, class T> void transpose_piece(const LineTransposition& run, std::size_t line, std::int64_t first) {
   alignas(64) float wide[side][piece_elements], rest[side * side] = {};
   const std::int64_t n = std::min(piece_elements, run.elements - first);

@@ -12,7 +12,8 @@ namespace {
 using namespace generated;
 using cuda::max_device_fold_axes;
 
-// Returns a list of a value of each axis, written by `write`: "{2, 2, 1, 1, 1}". Missing axes have the default's.
+// Returns a list of one value for each axis, which `write` formats: "{2, 2, 1, 1, 1, 1}". Missing axes have the values
+// of a default axis.
 template <class Write> std::string list_axes(const std::vector<FoldAxis>& axes, const Write& write) {
   std::string out = "{";
   for (std::size_t i = 0; i < max_device_fold_axes; ++i)
@@ -54,7 +55,7 @@ std::string write_sizes(const std::vector<FoldAxis>& axes, std::span<void* const
 
 device::GeneratedKernel generate_fold_kernel(const FoldLoops& fold, std::span<void* const> data) {
   constexpr int threads = 128;
-  constexpr std::int64_t max_narrow_index = std::int64_t{1} << 30;  // positions and outputs with their padding
+  constexpr std::int64_t max_narrow_index = std::int64_t{1} << 30;  // limit of positions and of padded outputs
   const std::vector<FoldAxis> axes = merge_fold_axes(fold.axes);
   std::int64_t items = 1, longest = 1;
   for (const FoldAxis& axis : axes) {

@@ -145,9 +145,9 @@ inline FoldCase make_fold_case(RandomLayouts& random) {
       axis.stride = 1 + random.below(4);
       axis.dilation = 1 + random.below(3);
       axis.padding = random.below(4);
-      const std::int64_t least =
+      const std::int64_t min_out =
           (axis.positions - 1) * axis.stride - 2 * axis.padding + axis.dilation * (axis.taps - 1) + 1;
-      axis.out = std::max<std::int64_t>(least + random.below(std::max(axis.stride, axis.dilation)), 1);
+      axis.out = std::max<std::int64_t>(min_out + random.below(std::max(axis.stride, axis.dilation)), 1);
     }
     columns.push_back(axis.positions);
     outputs.push_back(axis.out);
