@@ -51,13 +51,13 @@ struct EpilogueTile {
 struct TargetOutput {
   Epilogue epilogue{};
   void (*write_tile)(const EpilogueTile&) = nullptr;  // if null, sums are converted to the view's type and stored
-  bool only_rounds_to_bf16 = false;                   // true if write_tile stores the sums as bf16, unchanged otherwise
+  bool only_rounds_to_bf16 = false;                   // true if write_tile only rounds the sums to bf16 and stores them
 };
 #endif
 
 // The memory to which a computed operand is written, in elements: element (k, column) at data + column / panel *
 // panel_stride + k / per_unit * row_stride + column % panel * per_unit + k % per_unit. The first k is a multiple of
-// per_unit, and the last unit is filled with zeros. Writes may extend to the next multiple of 64 bytes in a panel.
+// per_unit, and the last unit is filled up with zeros. Writes may extend to the next multiple of 64 bytes in a panel.
 struct CopyTarget {
   void* data = nullptr;
   Index row_stride = 0, panel = 0, panel_stride = 0;
@@ -68,12 +68,12 @@ struct CopyTarget {
 struct ComputedOperand {
   void (*copy)(const ComputedOperand& operand, Index batch, Range k, Range columns, const CopyTarget& to) = nullptr;
   bool writes_pairs = false;  // true if `copy` can write units of two elements
-  // True if `copy` writes columns that are contiguous along k (`panel` and `row_stride` are 1), false if it writes
-  // rows.
+  // True if `copy` writes columns that are contiguous along k (`panel` and `row_stride` are 1), false if it writes rows
+  // of adjacent columns.
   bool along_k = false;
   Index k_multiple = 1;  // `copy` takes ranges of k that begin and end at multiples of this number of elements
-  // Blocks with scales (base/block_scale.h) that a target may read in place of a copy, with the strides of the matrix;
-  // or null.
+  // Blocks with scales (base/block_scale.h), or null. A target may read them instead of calling `copy`; the strides of
+  // the matrix apply to them.
   const void* blocks = nullptr;
   DType blocks_dtype = DType::mxfp8;
 };

@@ -101,8 +101,8 @@ TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
     }
 }
 
-// Few rows, several blocks of k and of columns, and more rows than the caches hold; blocks are of the right operand,
-// and of the left one with every layout of D.
+// Covers 1 to 130 rows, short and long k, and D with contiguous rows or columns. The block-scaled operand is the right
+// one, then the left one.
 TEST_P(EveryIsa, BlockScaledOperandsAreConvertedExactly) {
   for (const DType scaled : {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128})
     for (const DType other : {DType::f32, DType::bf16}) {

@@ -45,7 +45,7 @@ struct BlockArgs {
   Index steps = 0;
   void* c = nullptr;  // float or int32
   Index c_stride = 0;
-  Bf16* rounded = nullptr;  // if not null, the finished sums are rounded and stored here, and C is read at most
+  Bf16* rounded = nullptr;  // if not null, the complete sums are rounded and stored here; C is not written
   Index rounded_stride = 0;
   int rows = 0, cols = 0;
   int panels = 1;               // number of adjacent panels of B to multiply; more than one needs full vectors
@@ -88,12 +88,12 @@ struct SkinnyArgs {
   void* scratch_sums = nullptr;  // [n rounded up to panels][rows], if Engine::needs_sum_scratch
   bool accumulate = false;
   bool b_in_l2 = false;        // true if B fits in the L2
-  DType b_dtype = DType::f32;  // for skinny_scaled only
+  DType b_dtype = DType::f32;  // format of B for skinny_scaled, else unused
 };
 inline constexpr int max_skinny_rows = 8;            // limit of rows in one pass over B
 inline constexpr int max_skinny_rows_across_k = 16;  // limit of two passes over B
 inline constexpr int max_skinny_rows_along_k = 40;   // limit of several passes; later ones find B in L2
-inline constexpr int max_skinny_rows_scaled = 16;    // limit of passes that each decode blocks with scales again
+inline constexpr int max_skinny_rows_scaled = 16;    // limit if each pass must decode blocks with scales again
 inline constexpr int rows_per_tile_group = 64;       // limit of rows of A in one pass of AMX tiles over B along k
 inline constexpr int max_skinny_rows_widened = 16;   // limit if each pass must widen B again
 // Returns the number of units in a k block: the rows of a pass then take half of an L1 of 32 KiB. Rows are packed
@@ -132,11 +132,11 @@ struct Engine {
   Packers left_packers, right_packers;
   void (*skinny_along_k)(const SkinnyArgs&) = nullptr;  // Is null if no function takes few rows
   void (*skinny_across_k)(const SkinnyArgs&) = nullptr;
-  // For B along k in blocks of 16 or 32 elements with a scale, which are decoded in registers; `b_stride` is in bytes,
-  // and `b_dtype` the format. Is null if no function does that.
+  // Takes B along k in blocks of 16 or 32 elements with a scale, and decodes them in registers. `b_stride` is in bytes,
+  // and `b_dtype` is the format of B. Is null if no function does that.
   void (*skinny_scaled)(const SkinnyArgs&) = nullptr;
   void (*skinny_packed)(const SkinnyArgs&) = nullptr;  // for packed B; Is null if no function takes few rows
-  bool needs_sum_scratch = false;                      // true if the last two functions keep sums in scratch, not in C
+  bool needs_sum_scratch = false;   // true if skinny_across_k and skinny_packed keep sums in scratch, not in C
   int few_rows_k_block_units = 0;   // k block of a_by_rows for max_skinny_rows or fewer; 0: skinny_k_block_units()
   Packers skinny_left_packers{};    // pack a_by_rows as one panel; if null, left_packers pack k blocks
   int max_skinny_along_k_rows = 0;  // row limit; 0: max_skinny_rows_along_k or _widened

@@ -32,7 +32,7 @@ struct V : FloatVectors512<Bf16Tag> {
 
 using QuadVectors = QuadVectors512<Bf16Tag>;
 
-// A byte of blocks with scales along k.
+// A byte of a column that consists of blocks with scales. `load` decodes the block or blocks that begin with it.
 template <DType dtype> struct BlockByte {
   std::uint8_t byte;
   static constexpr int columns(int of_rows) { return of_rows > 4 ? 3 : 4; }

@@ -35,7 +35,7 @@ constexpr Index left_tail_of() {  // number of units after each row of a k block
     return 0;
 }
 
-// Returns the address of element k of a column. Elements are of a type of their own, or of blocks.
+// Returns the address of element k of a column, or of the block that begins with it if `Element` is a byte of blocks.
 template <class Element> [[gnu::always_inline]] constexpr const Element* advance_along_k(const Element* b, Index k) {
   if constexpr (requires { Element::bytes_of(k); })
     return b + Element::bytes_of(k);

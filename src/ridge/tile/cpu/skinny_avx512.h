@@ -146,7 +146,7 @@ template <class V, class W, class T> struct Dots16 {
   using Sum = typename V::Sum;
   static constexpr int rows = 8;  // rows in one pass
   static constexpr Index per_unit = sizeof(Unit) / sizeof(W), block_columns = 48, tail = has_left_tail<V> ? 16 : 0;
-  // Columns that are multiplied together; fewer if decoding needs registers, too.
+  // Returns the number of columns that are multiplied together. It is smaller if decoding needs registers, too.
   static constexpr int columns(int of_rows) {
     if constexpr (requires { T::columns(of_rows); }) return T::columns(of_rows);
     return of_rows >= 7 ? 3 : 4;

@@ -25,14 +25,15 @@ void run_packer(const Packers& packers, const Matrix& m, const PackArgs& packing
   (m.col_stride == 1 ? packers.along_k : packers.across_k)(packing);
 }
 
-// k blocks of few rows, in elements: those of packed A, and those of a computed B that are copied together.
+// Lengths of the k blocks of few rows, in elements: those of packed A, and those of a computed B that are copied
+// together.
 struct SkinnyBlocks {
   Index packed, copied;
 };
-constexpr Index max_copied_column_bytes = 8192;  // longer runs are read from memory at a higher rate
+constexpr Index max_copied_column_bytes = 8192;  // longer columns are read at a higher rate
 constexpr Index skinny_copied_columns = 24;      // a multiple of the columns that any engine multiplies together
 
-// True if few rows are multiplied by a computed B as it is stored, without copies.
+// True if few rows are multiplied by the blocks of a computed B, which are not copied.
 bool reads_blocks(const Engine& e, const ComputedOperand& right, Index rows) {
   return e.skinny_scaled != nullptr && right.blocks != nullptr && rows <= max_skinny_rows_scaled;
 }
@@ -43,7 +44,8 @@ SkinnyBlocks choose_skinny_blocks(const Engine& e, const MatmulOperands& o, Inde
   if (o.right->computed == nullptr || reads_blocks(e, *o.right->computed, rows)) return {k_block, 0};
   const Index multiple = o.right->computed->k_multiple, copied = max_copied_column_bytes / o.right_bytes;
   const Index packed = std::min(k_block, copied) / multiple * multiple;
-  return {packed, packed == k_block ? copied / packed * packed : packed};  // engines know only their own blocks
+  // An engine divides k into blocks of `k_block`, so several blocks of another length cannot be copied together.
+  return {packed, packed == k_block ? copied / packed * packed : packed};
 }
 
 // Packs the rows of A for `skinny_along_k`, k block by k block.
@@ -240,8 +242,8 @@ void prepack_right(const Matrix& b, const Engine& e, int bytes, void* out) {
   }
 }
 
-// Multiplies few rows of A, which are packed, by a computed B along k: some columns of a k block at a time are copied
-// to a buffer in the L1.
+// Multiplies few packed rows of A by a computed B along k. Copies some columns of a k block at a time to a buffer in
+// the L1.
 void Worker::multiply_skinny_computed(const SkinnyArgs& args, const RecordedLoad& b) const {
   const Engine& e = *team_.operands.engine;
   const ComputedOperand& operand = *b.matrix->computed;
@@ -335,11 +337,11 @@ void Worker::multiply_operands(const SumsTarget& sums, const RecordedLoad& a, co
                   ? ensure_left_packed(a, p, panel)
                   : reinterpret_cast<const Unit*>(element_address(*a.matrix, team_.batch, a.rows.begin + panel.begin,
                                                                   a.k.begin, team_.operands.left_bytes));
-    SumsTarget of_panel = sums;
-    of_panel.data = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
-    if (sums.rounded != nullptr) of_panel.rounded += panel.begin * sums.rounded_stride;
+    SumsTarget panel_sums = sums;
+    panel_sums.data = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
+    if (sums.rounded != nullptr) panel_sums.rounded += panel.begin * sums.rounded_stride;
     if (p > 0 && from.packed_out != nullptr) from = prepare_right_panels(b, right_part);
-    multiply_column_panels(block, from, of_panel, b.rows.size, {a, p, count});
+    multiply_column_panels(block, from, panel_sums, b.rows.size, {a, p, count});
   }
 }
 

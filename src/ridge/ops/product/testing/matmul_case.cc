@@ -293,7 +293,7 @@ static void write_scaled_block(DType dtype, char* at, TestValues values, std::mt
     for (double& value : block) value = normal(random);
     return store_scaled_block(dtype, at, 0, block.data());
   }
-  // A scale of 1 or 2, and codes of -4 … 4
+  // The scale is 1 or 2, and the elements are integers from -4 to 4.
   const int exponent = static_cast<int>(random() % 2);
   const float scale = exponent == 0 ? 1 : 2;
   const auto code = static_cast<std::uint8_t>(dtype == DType::nvfp4 ? 0x38 + 8 * exponent : 127 + exponent);
@@ -410,7 +410,7 @@ void choose_epilogue(RandomSource& rng, MatmulCase& c) {
 
 }  // namespace
 
-// Makes an operand block-scaled: B, or also A if there are no groups.
+// Makes one operand block-scaled: B or, if there are no groups, sometimes A.
 static void choose_scaled_operand(RandomSource& rng, MatmulProblem& p) {
   static constexpr DType scaled[] = {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128};
   const DType dtype = rng.pick(scaled), other = dtype == DType::e4m3_128 || rng.one_in(2) ? DType::f32 : DType::bf16;
