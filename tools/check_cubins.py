@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compiles all CUDA product kernels of bf16 with nvcc (no GPU needed) and compares them with a golden file: registers,
-spills (none), shared memory, and the counts of important instructions. Kernels of f16 differ in the type of an
-instruction only, so one part of them is compiled and must have the same properties. It does the same for the gated
-layer and its input gradient (rows dx0 …), whose file also has the bytes of spill stores. `--update` rewrites the files. Without nvcc it prints
-"not checked" and exits with 0.
+spills (none), shared memory, and the counts of important instructions. Kernels of f16 differ only in the
+type of an instruction, so one part of them is compiled and must have the same properties. The gated layer of bf16 and
+its input gradient (rows dx0 …) have a golden file of their own, which also has the bytes of spill stores. `--update`
+rewrites the files. Without nvcc the tool prints "not checked" and exits with 0.
 
 The kind of an instruction is read from the machine code: 16 bytes per instruction, the low 12 bits are the opcode (the
 numbers below are from cuobjdump's listing)."""
@@ -125,7 +125,7 @@ def product_lines(compiler: str) -> list[str]:
             sys.exit(f"check_cubins: expected kernels of {kind}, found none")
         for row, found in of_kind.items():
             if found != rows[first, row]:
-                sys.exit(f"check_cubins: row {row}: expected of {kind} what {first} has, {rows[first, row]}, found {found}")
+                sys.exit(f"check_cubins: row {row} of {kind}: expected the properties of {first}, {rows[first, row]}, found {found}")
     return [",".join(map(str, [name[0].lower(), name[1], rows[name]["registers"], shared[name[1]],
                                *(rows[name][kind] for kind in COUNTED)])) for name in sorted(rows)]
 

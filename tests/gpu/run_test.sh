@@ -254,7 +254,7 @@ for dtype in f32 bf16 f16; do
   check "x: ${dtype}[N, C, T]  w: ${dtype}[C, 1, 5]"$'\n'"y: f32[N, C, U] = conv_transpose(x, w, padding = 3, dilation = 3, groups = C)" -d N=3 -d C=17 -d T=100 -d U=108
   check "x: ${dtype}[N, C, 3, 4, 5]  w: ${dtype}[C, K, 3, 2, 1]"$'\n'"y: ${dtype}[N, K, 9, 10, 13] = conv_transpose(x, w, stride = 3)" -d N=2 -d C=24 -d K=16
 done
-# Between convolutions the image has channels last, so that neither is copied.
+# Images between convolutions have channels last, so that the transposed convolution copies none.
 check $'x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]  v: bf16[K, M, 2, 2]  u: bf16[L, M, 3, 3]\na[N, K, H, W] = conv(x, w, padding = 1)\nb[N, M, P, Q] = conv_transpose(a, v, stride = 2)\ny: bf16[N, L, P, Q] = conv(b, u, padding = 1)' -d N=2 -d C=16 -d K=64 -d M=32 -d L=24 -d H=15 -d W=21 -d P=30 -d Q=42
 for dtype in f32 bf16 f16; do
   for pool in max_pool avg_pool; do

@@ -164,7 +164,7 @@ void add_fused_product(Lowering& to, int group, ops::FusedMatmul product, std::v
 // Returns the statement's convolution, or nullptr.
 const Expression* convolution_of(const Statement& statement);
 
-// Returns whether the elements are contiguous, the last axis first.
+// True if the elements are contiguous, with the last axis innermost.
 bool is_dense(const Shape& shape);
 
 // Returns the shape of a convolution's input, weights or result with its channels in second place.

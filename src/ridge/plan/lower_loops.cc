@@ -237,21 +237,21 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
 }
 
 // Multiplies as any product or, without a sum, as a chain. The product itself converts at most one block-scaled
-// operand; other ones are converted first.
+// operand; others are converted first.
 void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
   const View left = to.view_of(c.left), right = to.view_of(c.right);
   const DType dtype = dequantized_dtype(left.dtype, right.dtype);
   const auto is_read_as_stored = [&](int tensor) {
     return is_block_scaled(to.dtype_of(tensor)) && can_multiply_scaled(to, c, tensor);
   };
-  int kept = -1;
+  int unconverted = -1;
   if (is_read_as_stored(c.right))
-    kept = c.right;
+    unconverted = c.right;
   else if (is_read_as_stored(c.left))
-    kept = c.left;
+    unconverted = c.left;
   for (const int tensor : {c.left, c.right}) {
     View& view = to.tensors[tensor];
-    if (!is_block_scaled(view.dtype) || tensor == kept) continue;
+    if (!is_block_scaled(view.dtype) || tensor == unconverted) continue;
     const ops::DequantizeLoops kernel{view.dtype, dtype, count_elements(view.shape)};
     const int converted = to.add_buffer(dtype, kernel.elements);
     to.plan.steps.push_back({.group = group,

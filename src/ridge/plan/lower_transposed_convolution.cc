@@ -13,7 +13,7 @@
 namespace ridge {
 namespace {
 
-// The axes of a tensor of a convolution by role. The batch of the weights are the channels of the input.
+// The axes of a tensor of a convolution by role. The `batch` of the weights is the axis of the input's channels.
 struct ConvolutionShape {
   SizedAxis batch, channels;
   Shape windows;
@@ -70,8 +70,8 @@ class TransposedConvolution {
         x_name_(to.tensor_name(expression_operands(e)[0])),
         w_name_(to.tensor_name(expression_operands(e)[1])) {
     const ConvolutionShape w = shape_of(w_), y = shape_of(y_);
-    each_ = w.channels.extent;
-    groups_ = y.channels.extent / each_;
+    group_channels_ = w.channels.extent;
+    groups_ = y.channels.extent / group_channels_;
     for (const SizedAxis& axis : w.windows) taps_ *= axis.extent;
     has_adjacent_channels_ = y.channels.extent > 1 && y.channels.stride == 1;
     dtype_ = x_.dtype == w_.dtype && StoredFloats::contains(x_.dtype) ? x_.dtype : DType::f32;
@@ -146,6 +146,7 @@ class TransposedConvolution {
     for (const SizedAxis& axis : shape_of(x_).windows) positions *= axis.extent;
     return groups_ == 1 && positions >= min_positions;
   }
+  // Makes `pixels_` the positions of all images or else of each image. Returns false if the input must be copied first.
   bool merge_pixels() {
     const ConvolutionShape x = shape_of(x_);
     auto merged = merge_axes(concat_axes(x.batch, x.windows));
@@ -163,7 +164,7 @@ class TransposedConvolution {
     });
   }
 
-  // The batch are the groups of all images, or the images.
+  // Returns the product. Its batch is the groups, each with all images, or the images.
   ops::MatmulProblem make_product(DType columns) const {
     const SizedAxis batch = x_.shape[0], all_channels = shape_of(x_).channels;
     const std::int64_t inputs = all_channels.extent / groups_;
@@ -192,7 +193,7 @@ class TransposedConvolution {
   std::vector<ops::FoldAxis> make_fold_axes(const ops::MatmulProblem& product) const {
     const ConvolutionShape x = shape_of(x_), w = shape_of(w_), y = shape_of(y_);
     const std::int64_t row = product.d.row_stride;
-    std::int64_t position = has_adjacent_channels_ ? row : 1, tap = has_adjacent_channels_ ? each_ : row;
+    std::int64_t position = has_adjacent_channels_ ? row : 1, tap = has_adjacent_channels_ ? group_channels_ : row;
     const std::int64_t channel = has_adjacent_channels_ ? 1 : taps_ * row;
     std::vector<ops::FoldAxis> out;
     const auto add_axis = [&](std::int64_t extent, std::int64_t stride, std::int64_t y_stride) {
@@ -211,8 +212,8 @@ class TransposedConvolution {
       position *= x.windows[i].extent;
       tap *= w.windows[i].extent;
     }
-    add_axis(each_, channel, y.channels.stride);
-    if (groups_ > 1) add_axis(groups_, product.d.batch_stride, each_ * y.channels.stride);
+    add_axis(group_channels_, channel, y.channels.stride);
+    if (groups_ > 1) add_axis(groups_, product.d.batch_stride, group_channels_ * y.channels.stride);
     add_axis(y.batch.extent, has_all_images_ ? position : product.d.batch_stride, y.batch.stride);
     std::reverse(out.begin(), out.end());
     std::stable_sort(out.begin(), out.end(),
@@ -225,11 +226,12 @@ class TransposedConvolution {
   const Routine& routine_;
   View x_, w_, y_;
   const std::string &x_name_, &w_name_;
-  std::int64_t groups_ = 1, each_ = 1, taps_ = 1;  // each_: channels of the result in a group
-  bool has_adjacent_channels_ = false;             // True if the channels of y are adjacent in memory
-  bool has_all_images_ = false;                    // True if one product has the positions of all images
-  DType dtype_ = DType::f32;                       // Dtype of the product's operands
-  SizedAxis pixels_, weight_columns_;              // One axis of the input, and of the weights
+  std::int64_t groups_ = 1, taps_ = 1;
+  std::int64_t group_channels_ = 1;     // Channels of the result in a group
+  bool has_adjacent_channels_ = false;  // True if the channels of y are adjacent in memory
+  bool has_all_images_ = false;         // True if one product has the positions of all images
+  DType dtype_ = DType::f32;            // Dtype of the product's operands
+  SizedAxis pixels_, weight_columns_;   // One axis of the input, and of the weights
 };
 
 }  // namespace

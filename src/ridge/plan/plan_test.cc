@@ -183,7 +183,7 @@ TEST(Plan, ConvertsBlockScaledOperandsOnDevicesBeforeTheProduct) {
   EXPECT_EQ(std::get<ops::MatmulProblem>(steps[1].kernel).b.dtype, DType::bf16);
 }
 
-// On the right or on the left, with any order of the result, with a batch, and with two summed dimensions.
+// The weights are on the right or on the left, with any order of the result, a batch, or two summed dimensions.
 TEST(Plan, MultipliesBlockScaledWeightsAsTheyAreStoredOnCpus) {
   for (const std::string_view text :
        {"x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w", "x: bf16[N, D]  w: nvfp4[F, D]\ny: f32[N, F] = w * x",
@@ -199,7 +199,8 @@ TEST(Plan, MultipliesBlockScaledWeightsAsTheyAreStoredOnCpus) {
 }
 
 TEST(Plan, ConvertsOtherBlockScaledOperandsBeforeTheProduct) {
-  // The smaller of two, the smaller one of the operands, and blocks that are not along the sum.
+  // These are the smaller of two block-scaled operands, one that is smaller than the other operand, and one whose
+  // blocks are not along the sum.
   for (const std::string_view text :
        {"x: mxfp8[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w", "x: mxfp8[N, D]  w: bf16[F, D]\ny: bf16[N, F] = x * w",
         "x: bf16[N, F]  w: mxfp4[F, D]\ny: bf16[N, D] = x * w"}) {

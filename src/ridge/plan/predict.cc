@@ -166,7 +166,7 @@ void add_cpu_kernel(GroupPrediction& op, const ops::CpuForecast& kernel, const P
   const std::int64_t requested_bytes = kernel.requested_bytes.value_or(step_buffer_bytes(plan, step));
   op.traffic_bytes += requested_bytes;
   if (!step.copy_description.empty()) op.memory_bytes += requested_bytes;
-  if (std::holds_alternative<ops::FoldLoops>(step.kernel))  // its columns, which the product stores
+  if (std::holds_alternative<ops::FoldLoops>(step.kernel))  // the product stores the columns, and the fold reads them
     op.memory_bytes += 2 * plan.buffers[step.buffers.front()].size_bytes();
   op.plan.kernel += op.plan.kernel.empty() ? "" : ", ";
   op.plan.kernel += step.copy_description.empty() ? kernel.kernel : "copy";
@@ -192,9 +192,8 @@ void add_loops_kernel(GroupPrediction& op, const ops::CpuForecast& kernel, const
   if (!memory.bandwidth) return;
   const double rate = memory.sustained ? memory.sustained->value : memory.bandwidth->value;
   const double seconds = std::max(kernel.memory_bytes / rate, compute_seconds(kernel, x.explanation.machine));
-  const bool is_addition = !step.copy_description.empty() || std::holds_alternative<ops::FoldLoops>(step.kernel);
-  op.predicted_s.expected =
-      is_addition ? op.predicted_s.expected + seconds : std::max(op.predicted_s.expected, seconds);
+  const bool adds_time = !step.copy_description.empty() || std::holds_alternative<ops::FoldLoops>(step.kernel);
+  op.predicted_s.expected = adds_time ? op.predicted_s.expected + seconds : std::max(op.predicted_s.expected, seconds);
   op.predicted_s.high = std::max(op.predicted_s.high, kernel.spread.high * op.predicted_s.expected);
 }
 

@@ -17,7 +17,7 @@
 
 namespace ridge::program {
 
-// A convolution's tensors by their channels, as ConvChannels.
+// Tensors of a convolution, and two of them in the roles of ConvChannels (routine.h).
 struct Parser::ConvOperands {
   ParsedOperand x, w;
   AxesOfOperand leading, grouped;
@@ -80,8 +80,8 @@ bool Parser::check_conv_sizes(const Routine& routine, const ConvOperands& operan
   return check_windows(windows);
 }
 
-// Returns whether the channels are last. They are if these sizes fit and those in second place do not, or if only the
-// weights' first one does.
+// True if the channels are last. They are if the sizes of the channels match there and not in second place. If they
+// match in neither, the channels are last if only there the size matches the first axis of the weights.
 bool Parser::find_conv_layout(const Routine& routine, const ConvOperands& operands) const {
   const std::vector<Axis>& w = operands.w.axes;
   const std::size_t last = w.size() - 1;

@@ -27,22 +27,22 @@ std::string size_hint(const Axis& axis, std::int64_t size) {
 
 Error transposed_size_error(const program::SourceText& source, const WindowDimension& w, std::int64_t size,
                             std::int64_t windows, std::int64_t kernel) {
-  const auto least = min_transposed_size(w, windows, kernel);
-  if (!least)
+  const auto smallest = min_transposed_size(w, windows, kernel);
+  if (!smallest)
     return source.error_at(w.in.span, fmt::format("{} windows with stride {} are too many", windows, w.stride),
                            "use smaller sizes");
-  const std::int64_t most = *least + std::max(w.stride, w.dilation) - 1;
+  const std::int64_t largest = *smallest + std::max(w.stride, w.dilation) - 1;
   const std::string formula = fmt::format("({} - 1)*{} - 2*{} + {}*({} - 1) + 1 = {}", windows, w.stride, w.padding,
-                                          w.dilation, kernel, *least),
-                    range = most > *least ? fmt::format("{} to {}", formula, most) : formula;
-  if (most < 1)
+                                          w.dilation, kernel, *smallest),
+                    range = largest > *smallest ? fmt::format("{} to {}", formula, largest) : formula;
+  if (largest < 1)
     return source.error_at(w.in.span, fmt::format("the padding leaves no element of the result: {}", range),
                            "use a smaller padding or a larger window");
   return source.error_at(
       w.in.span,
       fmt::format("the result has {} elements, the window makes {}",
                   w.in.is_named() ? fmt::format("{} = {}", w.in.dim, size) : std::to_string(size), range),
-      size_hint(w.in, std::max<std::int64_t>(*least, 1)));
+      size_hint(w.in, std::max<std::int64_t>(*smallest, 1)));
 }
 
 Status check_window(const program::SourceText& source, const WindowDimension& w, const Bindings& sizes) {
@@ -75,7 +75,7 @@ Status check_groups(const program::SourceText& source, const Program& program, c
   if (!conv.routine->groups.has_all_values(sizes)) return Done{};
   const auto groups = conv.routine->groups.evaluate(sizes);
   const auto channels = tensor_at(program, grouped).axes[at].size(sizes), each = w[at].size(sizes),
-             all = w[0].size(sizes);
+             leading_channels = w[0].size(sizes);
   const TextSpan span = tensor_at(program, conv.result).span;
   if (!groups || *groups < 1)
     return source.error_at(span, "expected at least 1 group of channels, found fewer", "groups = 1");
@@ -86,9 +86,10 @@ Status check_groups(const program::SourceText& source, const Program& program, c
         fmt::format("{} groups of {} channels are not the {} that '{}' has", *groups, *each, *channels,
                     tensor_at(program, grouped).name),
         fmt::format("groups times the channels of the weights are the channels of the {}", grouped_role));
-  if (all && *all % *groups != 0)
+  if (leading_channels && *leading_channels % *groups != 0)
     return source.error_at(
-        span, fmt::format("{} channels of the {} cannot be divided into {} groups", *all, leading_role, *groups),
+        span,
+        fmt::format("{} channels of the {} cannot be divided into {} groups", *leading_channels, leading_role, *groups),
         "every group has the same number of channels");
   return Done{};
 }
@@ -207,8 +208,8 @@ std::optional<std::int64_t> min_transposed_size(const WindowDimension& w, std::i
 
 bool has_matching_sizes(const WindowDimension& w, std::int64_t in, std::int64_t out, std::int64_t kernel) {
   if (!w.is_transposed) return count_window_positions(w, in, kernel) == out;
-  const auto least = min_transposed_size(w, out, kernel);
-  return least && in >= *least && in - *least < std::max(w.stride, w.dilation);
+  const auto smallest = min_transposed_size(w, out, kernel);
+  return smallest && in >= *smallest && in - *smallest < std::max(w.stride, w.dilation);
 }
 
 bool always_gives_result_size(const WindowDimension& w) {

@@ -98,8 +98,8 @@ struct ConvAxes {
   std::size_t channels, first_window;
 };
 ConvAxes conv_axes(const Routine& conv, std::size_t axes);  // axes: number of axes of each of the three tensors
-// A convolution's tensors by their channels: those of `leading` are the first axis of the weights, and those of
-// `grouped` are the weights' other channels times the number of groups.
+// The input and the result of a convolution by their channels: those of `leading` are the first axis of the weights,
+// and those of `grouped` are the other channels of the weights times the number of groups.
 struct ConvChannels {
   int leading, grouped;  // indices into Program::tensors: the result and the input, or the reverse
   std::string_view leading_role, grouped_role;  // "result" and "input", or the reverse
@@ -114,7 +114,8 @@ std::optional<std::int64_t> count_window_positions(const WindowDimension& window
 // 1, which may be below 1, or nullopt if a size exceeds 2^45. The result may have up to max(stride, dilation) - 1
 // elements more, the output padding.
 std::optional<std::int64_t> min_transposed_size(const WindowDimension& window, std::int64_t in, std::int64_t kernel);
-// True if windows of `kernel` elements over `in` have `out` positions or, if transposed, may have them.
+// True if windows of `kernel` elements have `out` positions in `in` or, if transposed, if `in` is a size that the
+// result may have for `out` windows.
 bool has_matching_sizes(const WindowDimension& window, std::int64_t in, std::int64_t out, std::int64_t kernel);
 // True if the result has the size that its windows give it, whatever values the dimensions have.
 bool always_gives_result_size(const WindowDimension& window);

@@ -103,7 +103,7 @@ class ElementEvaluator {
     const Routine& r = *e_.routine;
     const std::vector<Axis>&x = tensor_axes(in_[0]), &w = tensor_axes(in_[1]);
     const auto [channels, first_window] = conv_axes(r, w.size());
-    const std::int64_t each = size(w[channels]), groups = size(tensor_axes(e_.result)[channels]) / each,
+    const std::int64_t outputs = size(w[channels]), groups = size(tensor_axes(e_.result)[channels]) / outputs,
                        inputs = size(x[channels]) / groups;
     std::int64_t window_points = 1;
     for (std::size_t d = first_window; d < first_window + w.size() - 2; ++d) window_points *= size(w[d]);
@@ -121,9 +121,9 @@ class ElementEvaluator {
       }
       if (!reaches) continue;
       from[0] = y[0];
-      weight[channels] = y[channels] % each;
+      weight[channels] = y[channels] % outputs;
       for (std::int64_t c = 0; c < inputs; ++c) {
-        from[channels] = weight[0] = y[channels] / each * inputs + c;
+        from[channels] = weight[0] = y[channels] / outputs * inputs + c;
         const double product = read_at(in_[0], from) * read_at(in_[1], weight);
         out.value += product;
         out.scale += std::fabs(product);

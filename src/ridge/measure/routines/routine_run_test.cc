@@ -138,7 +138,7 @@ template <class T> Array array_of(std::vector<T>& values, DType dtype) {
   return {dtype, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
 }
 
-// Runs a plan without copies and returns its results; what its steps store between them is f32.
+// Runs the plan of a program, which must have no copies, and returns its results. Intermediate tensors must be f32.
 template <class T> std::vector<float> run_plan(const std::string& text, const Bindings& dims, std::vector<float> x,
                                                std::vector<T> other, std::size_t results) {
   const auto program = parse(text).value();
@@ -148,9 +148,9 @@ template <class T> std::vector<float> run_plan(const std::string& text, const Bi
   std::vector<void*> tensors{x.data()};
   if (!other.empty()) tensors.push_back(other.data());
   tensors.push_back(y.data());
-  std::vector<std::vector<float>> between;
+  std::vector<std::vector<float>> intermediates;
   for (std::size_t i = tensors.size(); i < planned->buffers.size(); ++i)
-    tensors.push_back(between.emplace_back(planned->buffers[i].elements).data());
+    tensors.push_back(intermediates.emplace_back(planned->buffers[i].elements).data());
   for (const PlanStep& step : planned->steps) {
     std::vector<void*> data;
     for (const int buffer : step.buffers) data.push_back(tensors.at(static_cast<std::size_t>(buffer)));

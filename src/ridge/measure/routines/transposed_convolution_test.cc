@@ -1,5 +1,5 @@
-// Plans of random transposed convolutions on this CPU against a literal loop that adds each product to the element of
-// the result that it falls on. The data are small integers, so that sums are exact in any order.
+// Compares plans of random transposed convolutions on this CPU with a literal loop that adds each product to the
+// element of the result that it falls on. The data are small integers, so that sums are exact in any order.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -47,8 +47,8 @@ std::optional<std::int64_t> count_touched(const WindowDimension& w, const Window
   return sum;
 }
 
-// Counts the elements i of a transposed convolution's input with 0 <= i*stride + k*dilation - padding < in for a tap k:
-// the first tap that is not before the result must be inside. Without dilation these elements are contiguous.
+// Counts the elements i of a transposed convolution's input with 0 <= i*stride + k*dilation - padding < in for some tap
+// k. The first tap that is not before the result must be inside of it. Without dilation these elements are contiguous.
 std::optional<std::int64_t> count_transposed_reads(const WindowDimension& w, const WindowSizes& s) {
   if (w.padding == 0) return s.out;
   if (w.dilation == 1)
@@ -153,7 +153,7 @@ std::string format_window(const WindowDimension& w, WindowCount what) {
 
 std::string window_mismatch_text(const WindowDimension& w) {
   if (w.is_transposed)
-    return fmt::format("{} is not a size that windows at {} make", program::format_axis(w.in),
+    return fmt::format("{} is not a size that the result can have for {} windows", program::format_axis(w.in),
                        program::format_axis(w.out));
   return fmt::format("{} is not the number of windows over {}", program::format_axis(w.out),
                      program::format_axis(w.in));

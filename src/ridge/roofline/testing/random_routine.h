@@ -71,7 +71,7 @@ class RandomRoutineMaker {
     return out;
   }
 
-  // The result has any size that the windows allow; kernels grow until one is left.
+  // The result has any size that the windows allow; kernels grow until it has an element.
   RandomRoutine conv_transpose() {
     RandomRoutine out;
     const int along = 1 + random_.below(3), size = along == 3 ? 2 : 3, stride = 1 + random_.below(size),
