@@ -2,7 +2,8 @@
 // out*kernel taps are in the padding at any size and are not multiplied. A stride longer than the window leaves
 // elements unread.
 //   conv(x, w, padding = 1), x[N, C, H, W], w[K, C, 3, 3]: taps = 3*H - 2 along H
-// A transposed convolution does not add what falls into the padding, and does not read elements that only fall there.
+// A transposed convolution does not add products that fall into the padding, and does not read elements whose products
+// all fall there.
 #pragma once
 
 #include "ridge/roofline/masks.h"
