@@ -2,12 +2,14 @@
 // integers, so that sums are exact in any order.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <random>
 #include <sstream>
 
 #include "ridge/base/dtype_set.h"
 #include "ridge/ops/loops/cpu.h"
+#include "ridge/ops/loops/direct_convolution.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/testing/guarded.h"
 
@@ -92,6 +94,9 @@ Case random_case(std::mt19937_64& random, bool direct) {
   if (direct && dimensions < 3 && draw(0, 1) == 0) {  // depthwise, in blocks of channels
     c.groups = draw(13, 50);
     c.inputs = c.outputs = 1;
+    WindowAxis& columns = c.axes.back();
+    columns.in += draw(0, 2) == 0 ? draw(0, 90) : 0;
+    columns.out = (columns.in + 2 * padding - (columns.kernel - 1) * dilation - 1) / stride + 1;
     c.channels_last = draw(0, 1) == 0 && uses_channel_blocks(make_loops(c));
   }
   return c;
@@ -192,6 +197,33 @@ TEST(Convolution, ProductsOfRandomWindowsAreExact) {
 TEST(Convolution, RandomDirectSumsAreExact) {
   std::mt19937_64 random(63);
   for (int i = 0; i < case_count() && !HasFailure(); ++i) check_case(random_case(random, true), random, true);
+}
+
+TEST(Convolution, PaddingTimesAnInfiniteWeightIsNaN) {
+  for (const std::int64_t channels : {std::int64_t{4}, std::int64_t{16}}) {
+    std::vector<float> x(channels * 9, 1), w(channels * 9, 1), y(channels * 9);
+    for (std::int64_t c = 0; c < channels; ++c) w[c * 9] = INFINITY;
+    const ConvLoops conv{.batch = 1,
+                         .channels = channels,
+                         .out_channels = channels,
+                         .groups = channels,
+                         .windows = {{3, 3, 3}, {3, 3, 3}},
+                         .padding = 1};
+    run_loops(conv, std::vector<void*>{x.data(), w.data(), y.data()}, 1);
+    for (std::int64_t o = 0; o < channels * 9; ++o) {  // the first weight reads the padding at the upper and left edges
+      const bool reads_padding = o % 9 < 3 || o % 3 == 0;
+      EXPECT_TRUE(reads_padding ? std::isnan(y[o]) : std::isinf(y[o])) << channels << " channels, output " << o;
+    }
+  }
+}
+
+TEST(Convolution, RowsOfABlockAreDividedAmongThreads) {
+  const ConvLoops conv{.channels = 16, .out_channels = 16, .groups = 16, .windows = {{99, 99, 3}, {9, 9, 3}}};
+  EXPECT_EQ(count_convolution_parts(conv, 1), 1);
+  EXPECT_EQ(count_convolution_parts(conv, 2), 8);
+  ConvLoops long_rows = conv;
+  long_rows.windows = {{1 << 20, 1 << 20, 3}};
+  EXPECT_EQ(count_convolution_parts(long_rows, 2), 16) << "rows that the L2 does not hold are computed by channels";
 }
 
 TEST(Convolution, WindowsOfOtherSizesThanTheProductAreRefused) {

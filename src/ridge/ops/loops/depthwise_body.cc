@@ -26,15 +26,18 @@ class Depthwise {
         in_(run.scratch),
         ring_(in_ + g_.in_floats()),
         out_(ring_ + g_.ring_floats()),
-        weights_(out_ + g_.out_floats()) {}
+        weights_(out_ + g_.out_floats()),
+        zero_row_(ring_ + g_.ring_rows * g_.row_pixels * pixel_floats) {}
 
   void run() {
     // Lanes without a channel and pixels of the padding stay 0.
     std::fill_n(run_.channels < pixel_floats ? in_ : ring_,
                 run_.channels < pixel_floats ? g_.scratch_floats() : g_.ring_floats(), 0.0f);
     transpose(conv_.w, const_cast<void*>(run_.w), g_.kernel, 0, g_.kernel, weights_, false);
-    for (std::int64_t first = 0; first < rows_.out; first += g_.rows_out) {
-      const std::int64_t count = std::min(g_.rows_out, rows_.out - first);
+    has_finite_weights_ = are_weights_finite();
+    loaded_rows_ = std::clamp<std::int64_t>(run_.first_row * conv_.stride - row_padding_, 0, rows_.in);
+    for (std::int64_t first = run_.first_row; first < run_.last_row; first += g_.rows_out) {
+      const std::int64_t count = std::min(g_.rows_out, run_.last_row - first);
       for (std::int64_t row = first; row < first + count; ++row)
         compute_row(row, out_ + pixel_floats * (row - first) * g_.out_width);
       store_pixels(first * g_.out_width, count * g_.out_width);
@@ -42,6 +45,16 @@ class Depthwise {
   }
 
  private:
+  // Only then can rows of the padding be skipped, because 0 times infinity is NaN.
+  bool are_weights_finite() const {
+    V sum = V::broadcast(0);
+    for (std::int64_t i = 0; i < pixel_floats * g_.kernel; i += V::lanes)
+      sum = fma(V::load(weights_ + i), V::broadcast(0), sum);
+    float lanes[V::lanes];
+    sum.store(lanes);
+    return std::all_of(lanes, lanes + V::lanes, [](float x) { return x == 0; });
+  }
+
   // Transposes elements first … first + count - 1 of each channel from or, if `stores`, to a tensor whose channels have
   // `size` elements.
   void transpose(DType dtype, void* data, std::int64_t size, std::int64_t first, std::int64_t count, float* pixels,
@@ -98,8 +111,11 @@ class Depthwise {
     while (begin < end && first + (end - 1) * conv_.dilation >= rows_.in) --end;
     if (begin < end) load_rows(first + (end - 1) * conv_.dilation + 1);
     input_rows_.clear();
-    for (std::int64_t i = begin; i < end; ++i) input_rows_.push_back(ring_row(first + i * conv_.dilation));
-    const float* const kernel = weights_ + pixel_floats * begin * columns_.kernel;
+    const std::int64_t first_used = has_finite_weights_ ? begin : 0,
+                       last_used = has_finite_weights_ ? end : rows_.kernel;
+    for (std::int64_t i = first_used; i < last_used; ++i)
+      input_rows_.push_back(i >= begin && i < end ? ring_row(first + i * conv_.dilation) : zero_row_);
+    const float* const kernel = weights_ + pixel_floats * first_used * columns_.kernel;
     const bool dense = conv_.stride == 1 && conv_.dilation == 1;
     if (dense && columns_.kernel == 3) return compute_tiles<1, 3>(kernel, to);
     if (dense && columns_.kernel == 5) return compute_tiles<1, 5>(kernel, to);
@@ -169,6 +185,8 @@ class Depthwise {
   std::int64_t row_padding_, loaded_rows_ = 0;
   std::vector<const float*> input_rows_;  // rows of the ring that an output row reads
   float *in_, *ring_, *out_, *weights_;
+  const float* zero_row_;
+  bool has_finite_weights_ = true;
 };
 
 }  // namespace

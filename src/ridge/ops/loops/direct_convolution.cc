@@ -38,7 +38,7 @@ ChannelBlocks::ChannelBlocks(const ConvLoops& conv) {
   row_pixels = std::max(in_width + 2 * conv.padding, (rounded(tile) - 1) * conv.stride + reach + 1);
   rows_in = std::clamp<std::int64_t>(piece_pixels / in_width, 1, rows.in);
   rows_out = std::clamp<std::int64_t>(piece_pixels / out_width, 1, rows.out);
-  ring_rows = (rows.kernel - 1) * conv.dilation + rows_in;
+  ring_rows = std::min((rows.kernel - 1) * conv.dilation + rows_in, rows.in);
 }
 
 double direct_convolution_scratch(const ConvLoops& conv) {
@@ -53,14 +53,34 @@ double direct_convolution_scratch(const ConvLoops& conv) {
 
 // Vectors of channels have idle lanes unless the number of channels is a multiple of the block, and vectors of outputs
 // have some at the end of each row. Vectors of channels are used if at most a fifth of their lanes are idle:
-// transposing rows of x and y takes less time than loading shifted rows.
+// transposing rows of x and y takes less time than loading shifted rows, unless the rows exceed half of the L2.
 bool uses_channel_blocks(const ConvLoops& conv) {
   constexpr std::int64_t block = ChannelBlocks::channels;
   const bool is_depthwise =
       conv.channels == conv.groups && conv.out_channels == conv.groups && conv.windows.size() <= 2;
-  const bool is_empty =
-      std::any_of(conv.windows.begin(), conv.windows.end(), [](const ConvWindow& w) { return w.in == 0; });
-  return is_depthwise && !is_empty && ceil_div(conv.channels, block) * block * 4 <= conv.channels * 5;
+  const bool is_empty = std::any_of(conv.windows.begin(), conv.windows.end(),
+                                    [](const ConvWindow& w) { return w.in == 0 || w.out == 0; });
+  if (!is_depthwise || is_empty || ceil_div(conv.channels, block) * block * 4 > conv.channels * 5) return false;
+  const auto scratch_bytes = static_cast<std::size_t>(ChannelBlocks(conv).scratch_floats()) * sizeof(float);
+  return scratch_bytes <= static_cast<std::size_t>(pool::cache_sizes().l2) / 2;
+}
+
+// Returns into how many parts the rows of an image are divided, so that threads without a block have rows. Each part
+// loads the rows of x again that it shares with the part before.
+static std::int64_t count_row_parts(const ConvLoops& conv, std::int64_t blocks, int threads) {
+  constexpr std::int64_t parts_per_thread = 4, min_rows = 4;
+  const std::int64_t rows = conv.windows.size() == 2 ? conv.windows[0].out : 1, parts = parts_per_thread * threads;
+  if (threads == 1 || blocks == 0 || blocks >= parts) return 1;
+  return std::clamp<std::int64_t>(ceil_div(parts, blocks), 1, ceil_div(rows, min_rows));
+}
+
+static std::int64_t count_blocks(const ConvLoops& conv) {
+  return conv.batch * ceil_div(conv.channels, ChannelBlocks::channels);
+}
+
+std::int64_t count_convolution_parts(const ConvLoops& conv, int threads) {
+  if (!uses_channel_blocks(conv)) return conv.batch * conv.groups;
+  return count_blocks(conv) * count_row_parts(conv, count_blocks(conv), threads);
 }
 
 static void run_depthwise(const ConvLoops& conv, std::span<void* const> data, int threads) {
@@ -70,11 +90,13 @@ static void run_depthwise(const ConvLoops& conv, std::span<void* const> data, in
     in_size *= window.in;
     out_size *= window.out;
   }
-  if (out_size == 0) return;
-  const std::int64_t blocks = ceil_div(conv.channels, ChannelBlocks::channels);
+  const std::int64_t blocks = ceil_div(conv.channels, ChannelBlocks::channels),
+                     rows = conv.windows.size() == 2 ? conv.windows[0].out : 1,
+                     parts = count_row_parts(conv, conv.batch * blocks, threads);
   const auto scratch_bytes = static_cast<std::size_t>(geometry.scratch_floats()) * sizeof(float);
-  parallel_for(conv.batch * blocks, threads, [&](std::int64_t unit) {
-    const std::int64_t image = unit / blocks, first = unit % blocks * ChannelBlocks::channels;
+  parallel_for(conv.batch * blocks * parts, threads, [&](std::int64_t unit) {
+    const std::int64_t part = unit % parts, image = unit / parts / blocks,
+                       first = unit / parts % blocks * ChannelBlocks::channels;
     const auto first_element = [&](std::int64_t size) {
       return image * conv.channels * size + first * (conv.channels_last ? 1 : size);
     };
@@ -82,6 +104,8 @@ static void run_depthwise(const ConvLoops& conv, std::span<void* const> data, in
         {.conv = conv,
          .geometry = geometry,
          .channels = std::min(ChannelBlocks::channels, conv.channels - first),
+         .first_row = rows * part / parts,
+         .last_row = rows * (part + 1) / parts,
          .x = address_of(data[0], conv.x, first_element(in_size)),
          .w = address_of(data[1], conv.w, first * geometry.kernel),
          .y = address_of(data[2], conv.y, first_element(out_size)),

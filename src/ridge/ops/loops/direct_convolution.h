@@ -33,6 +33,9 @@ struct DirectConvolutionRun {
   float* scratch;
 };
 
+// Returns the parts that threads take from each other: groups of an image, or rows of blocks of channels.
+std::int64_t count_convolution_parts(const ConvLoops& conv, int threads);
+
 // Geometry of a depthwise convolution in one or two dimensions, computed for `channels` channels together. A pixel is
 // one float of each of them.
 struct ChannelBlocks {
@@ -41,21 +44,22 @@ struct ChannelBlocks {
   explicit ChannelBlocks(const ConvLoops& conv);
   std::int64_t tile = 0;                   // outputs whose sums stay in registers: 7 or 8
   std::int64_t row_pixels = 0;             // pixels of a padded input row
-  std::int64_t ring_rows = 0;              // padded input rows that are kept
+  std::int64_t ring_rows = 0;              // padded input rows that are kept, beside a row of zeros
   std::int64_t rows_in = 0, rows_out = 0;  // rows that are transposed together
   std::int64_t in_floats() const { return channels * rows_in * in_width; }
-  std::int64_t ring_floats() const { return channels * ring_rows * row_pixels; }
+  std::int64_t ring_floats() const { return channels * (ring_rows + 1) * row_pixels; }
   std::int64_t out_floats() const { return channels * (rows_out * out_width + max_tile); }
   std::int64_t scratch_floats() const { return in_floats() + ring_floats() + out_floats() + channels * kernel; }
   std::int64_t in_width = 0, out_width = 0, kernel = 0;  // elements of a row of x, of a row of y, and of the kernel
 };
 
-// Up to ChannelBlocks::channels channels of one image of a depthwise convolution.
+// Rows of up to ChannelBlocks::channels channels of one image of a depthwise convolution.
 struct DepthwiseRun {
   const ConvLoops& conv;
   const ChannelBlocks& geometry;
   std::int64_t channels;
-  const void *x, *w;  // data of the first channel
+  std::int64_t first_row, last_row;  // rows of y to compute, without last_row
+  const void *x, *w;                 // data of the first channel
   void* y;
   float* scratch;
 };

@@ -59,8 +59,14 @@ static double channel_blocks_cost(const ConvLoops& l) {
   return sums * real(g.kernel) * pixel_multiply_add_cost + (inputs + outputs) * element_cost + blocks * block_cost;
 }
 
+// Returns by how much longer `threads` threads take for `parts` equal parts of work than if all threads were busy.
+static double idle_factor(std::int64_t parts, int threads) {
+  const double each = std::ceil(real(parts) / threads);
+  return parts > 0 ? each * threads / real(parts) : 1;
+}
+
 // Every kernel element is added to whole vectors of sums.
-CpuForecast cpu_forecast(const ConvLoops& l, int) {
+CpuForecast cpu_forecast(const ConvLoops& l, int threads) {
   const PaddedChannel channel(l);
   double kernel = 1, inputs = 1, outputs = 1;
   for (const ConvWindow& window : channel.windows) {
@@ -71,13 +77,14 @@ CpuForecast cpu_forecast(const ConvLoops& l, int) {
   const double images = real(l.batch), pairs = real(l.out_channels) * real(l.channels) / real(l.groups);
   const double padded = real(channel.rows[0]) * real(channel.rows[1]) * real(channel.rows[2]);
   const double per_channel = channel_cost + padded_element_cost * (padded + real(channel.plane_floats()));
+  const double cost = uses_channel_blocks(l)
+                          ? channel_blocks_cost(l)
+                          : images * (pairs * real(channel.plane_floats()) * kernel * multiply_add_cost +
+                                      real(l.channels) * per_channel);
   return make_loops_forecast("direct convolution",
                              bytes_of(l.x, images * real(l.channels) * inputs) + bytes_of(l.w, pairs * kernel) +
                                  cached_stores * bytes_of(l.y, images * real(l.out_channels) * outputs),
-                             uses_channel_blocks(l)
-                                 ? channel_blocks_cost(l)
-                                 : images * (pairs * real(channel.plane_floats()) * kernel * multiply_add_cost +
-                                             real(l.channels) * per_channel));
+                             idle_factor(count_convolution_parts(l, threads), threads) * cost);
 }
 
 CpuForecast cpu_forecast(const GatherScatterLoops& l, int threads) {
@@ -135,7 +142,7 @@ CpuForecast cpu_forecast(const PoolLoops& l, int) {
 
 // Each output row adds a row of columns for each tap along it, and then stores its elements in order. Columns that no
 // cache holds are stored by the product and read again.
-CpuForecast cpu_forecast(const FoldLoops& l, int) {
+CpuForecast cpu_forecast(const FoldLoops& l, int threads) {
   double columns = 1, outputs = 1;
   for (const FoldAxis& axis : l.axes) {
     columns *= real(axis.positions) * real(axis.taps);
@@ -147,7 +154,8 @@ CpuForecast cpu_forecast(const FoldLoops& l, int) {
   const bool is_cached = column_bytes <= real(pool::cache_sizes().l3) / 2;
   return make_loops_forecast(
       "fold", (is_cached ? 0 : (1 + cached_stores) * column_bytes) + cached_stores * bytes_of(l.y, outputs),
-      (2 * columns + 2 * outputs) * fold_element_cost + rows * real(line.taps) * fold_row_cost);
+      idle_factor(static_cast<std::int64_t>(rows), threads) *
+          ((2 * columns + 2 * outputs) * fold_element_cost + rows * real(line.taps) * fold_row_cost));
 }
 
 // Lines along axes without a stride of the positions share cosines and sines.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "ridge/ops/fitted.h"
@@ -229,7 +230,8 @@ Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& dev
 }
 
 // Decoding an element takes as long as 4 FLOPs at the f32 peak, or 6 with f32 scales: 0.05 and 0.075 ns on one core
-// (Zen 4, AVX-512, blocks in the L2, 2026-11-29). It happens once for each product of a batch.
+// (Zen 4, AVX-512, blocks in the L2, 2026-11-29). It happens once for each product of a batch, or once for eight of up
+// to 16 rows, which bf16 multiplies without packing.
 static void add_conversion(CpuForecast& forecast, const MatmulProblem& p) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
   const bool is_left = is_block_scaled(p.a.dtype);
@@ -238,8 +240,10 @@ static void add_conversion(CpuForecast& forecast, const MatmulProblem& p) {
   const DType blocks = is_left ? p.a.dtype : p.b.dtype;
   const double decoding_cost = blocks == DType::e4m3_128 ? 6 : 4;
   const double flops_per_cost = forecast.uses_bf16_pairs ? 2 : 1;
-  forecast.vector_flops =
-      real(p.batch) * real(p.size.k) * (2 * real(p.size.m) * real(p.size.n) + lines * decoding_cost * flops_per_cost);
+  const std::int64_t rows = is_left ? p.size.n : p.size.m;
+  const double passes = forecast.uses_bf16_pairs && rows <= 16 ? std::ceil(real(rows) / 8) : 1;
+  forecast.vector_flops = real(p.batch) * real(p.size.k) *
+                          (2 * real(p.size.m) * real(p.size.n) + lines * passes * decoding_cost * flops_per_cost);
   forecast.spread = {0.8, 1, 2};
 }
 

@@ -21,7 +21,7 @@ struct V : FloatVectors512<Bf16Tag> {
     asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(b), "m"(a));
     return c;
   }
-  // The conversion flushes subnormal numbers to 0, as vdpbf16ps has done with the sums.
+  // The conversion flushes subnormal numbers to 0, as vdpbf16ps has done with the sums of each stage of k.
   [[gnu::always_inline]] static void sum_store_rounded(Bf16* p, Register x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
   }

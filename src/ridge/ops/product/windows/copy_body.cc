@@ -8,6 +8,7 @@
 #include <immintrin.h>
 #endif
 
+#include "ridge/base/check.h"
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/windows/operand.h"
 
@@ -86,6 +87,7 @@ void write_run(const T* line, std::int64_t stride, std::int64_t begin, std::int6
 
 // Copies runs that stay within a panel, one after the other.
 template <class T> void copy_runs(const WindowCopy& copy) {
+  RIDGE_CHECK(copy.to.per_unit == 1, "pairs need panels of whole vectors");
   const std::array<WindowAxis, 3>& axes = copy.operand.windows->axes;
   const T* const x = static_cast<const T*>(copy.input);
   KernelWalk row(copy);
