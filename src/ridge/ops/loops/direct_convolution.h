@@ -44,7 +44,7 @@ struct ChannelBlocks {
   explicit ChannelBlocks(const ConvLoops& conv);
   std::int64_t tile = 0;                   // outputs whose sums stay in registers: 7 or 8
   std::int64_t row_pixels = 0;             // pixels of a padded input row
-  std::int64_t ring_rows = 0;              // padded input rows that are kept, beside a row of zeros
+  std::int64_t ring_rows = 0;              // padded input rows that are kept; a row of zeros follows
   std::int64_t rows_in = 0, rows_out = 0;  // rows that are transposed together
   std::int64_t in_floats() const { return channels * rows_in * in_width; }
   std::int64_t ring_floats() const { return channels * (ring_rows + 1) * row_pixels; }

@@ -117,8 +117,8 @@ StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, Til
   const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
   const Index max_steps = std::max<Index>(fit / 32 * 32, 64);
   const Index steps = std::max<Index>(1, std::min(max_steps, limits.k / e.per_unit));
-  const Index most_stages = std::max<Index>(1, ceil_div(p.size.k, stage_multiple(e, *o.right)));
-  const Index stages = std::clamp<Index>(ceil_div(units, steps), 1, most_stages),
+  const Index max_stages = std::max<Index>(1, ceil_div(p.size.k, stage_multiple(e, *o.right)));
+  const Index stages = std::clamp<Index>(ceil_div(units, steps), 1, max_stages),
               deep = std::max<Index>(ceil_div(units, stages), 1);
   const Index fit_columns = stage_bytes / o.right_parts / (deep * unit_bytes) / e.cols * e.cols;
   return {stages, std::max<Index>(e.cols, std::min(fit_columns, limits.n)), in_order};
