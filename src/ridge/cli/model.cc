@@ -11,20 +11,18 @@ namespace {
 
 struct ModelArgs {
   std::string config, dtype = "bf16", cache_dtype = "bf16";
-  std::int64_t context = 0;
   model::CountOptions options;
   OutputFormat format;
   const CLI::App* verb = nullptr;
 };
 
 Result<int> run_model(ModelArgs& args) {
-  if (args.context == 0) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch", "--context"));
+  if (!args.options.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch", "--context"));
   if (args.config.empty()) return usage_error("expected a CONFIG, found none", "ridge model llama_3_8b");
   RIDGE_TRY(weight_dtype, parse_dtype_argument(args.dtype));
   RIDGE_TRY(cache_dtype, parse_dtype_argument(args.cache_dtype));
   args.options.weight_dtype = weight_dtype;
   args.options.cache_dtype = cache_dtype;
-  if (args.context > 0) args.options.context = args.context;
   RIDGE_TRY(count, api::count_model(args.config, args.options));
   return print_result(args.format, render_text(count, text_style()), render_json(count), "parts");
 }
@@ -44,12 +42,8 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--dtype", args->dtype, "Format of weights that the config does not quantize (default: bf16)")
       ->type_name("DTYPE");
   verb->add_option("--cache-dtype", args->cache_dtype, "Format of the cache (default: bf16)")->type_name("DTYPE");
-  verb->add_option("--context", args->context, "Tokens of a sequence whose cache is counted")
-      ->type_name("N")
-      ->check(whole_number_between(1, std::int64_t{1} << 32));
-  verb->add_option("--batch", args->options.batch, "With --context: number of sequences (default: 1)")
-      ->type_name("B")
-      ->check(whole_number_between(1, 1 << 24));
+  verb->add_option("--context", args->options.context, "Tokens of a sequence whose cache is counted")->type_name("N");
+  verb->add_option("--batch", args->options.batch, "With --context: number of sequences (default: 1)")->type_name("B");
   add_format_options(*verb, args->format, "ridge.model/1");
   group_options(*verb, {{"Model", "CONFIG --dtype"}, {"Cache", "--cache-dtype --context --batch"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });

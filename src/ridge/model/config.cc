@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t max_layers = 1 << 12, max_size = 1 << 24, max_vocabulary = 1 << 28, max_heads = 1 << 16,
                        max_experts = 1 << 16, max_tokens = std::int64_t{1} << 40;
 
-// How a family decides which layers have sliding attention, if `layer_types` does not say it.
+// Rule that decides which layers have sliding attention if `layer_types` is missing.
 enum class WindowRule {
   none,      // The family has no sliding attention
   all,       // Every layer slides if sliding_window is set
@@ -27,9 +27,9 @@ enum class WindowRule {
 };
 enum class ExpertRule { none, all_layers, sparse_step, first_dense };
 
-// What a model_type implies and no key says. Source: its class in Hugging Face's transformers (configuration_*.py,
+// Conventions of a model_type that no key states. Source: its class in Hugging Face's transformers (configuration_*.py,
 // modeling_*.py).
-struct Family {
+struct FamilyConventions {
   std::string_view model_type;
   WindowRule window = WindowRule::none;
   std::int64_t default_pattern = 0;
@@ -41,10 +41,10 @@ struct Family {
   bool has_qkv_bias = false;
   bool has_qk_norm = false;
   bool has_fixed_head_size = false;      // Without head_dim, the class's own number applies, not hidden_size / heads
-  bool shares_heads_by_default = false;  // Without num_key_value_heads, there are as many as query heads
+  bool shares_heads_by_default = false;  // Without num_key_value_heads, each query head has its own
 };
 
-constexpr std::array<Family, 12> families{{
+constexpr std::array<FamilyConventions, 12> families{{
     {.model_type = "llama",
      .has_attention_bias_key = true,
      .has_feed_forward_bias_key = true,
@@ -103,7 +103,7 @@ Aliases aliases_of(std::string_view model_type) {
   return {};
 }
 
-void read_attention(KeyReader& reader, const Family& family, ModelConfig& config) {
+void read_attention(KeyReader& reader, const FamilyConventions& family, ModelConfig& config) {
   config.heads = reader.read_integer("num_attention_heads", 1, max_heads);
   if (family.experts == ExpertRule::first_dense) {
     LatentConfig latent;
@@ -132,7 +132,7 @@ void read_attention(KeyReader& reader, const Family& family, ModelConfig& config
     reader.fail("num_key_value_heads",
                 fmt::format("expected a divisor of {}, which is {}, found {}", reader.path_of("num_attention_heads"),
                             config.heads, config.kv_heads));
-  if (family.has_fixed_head_size || reader.has("head_dim")) {
+  if (family.has_fixed_head_size || reader.has_key("head_dim")) {
     config.head_size = reader.read_integer("head_dim", 1, max_size);
   } else {
     config.head_size = config.width / config.heads;
@@ -150,12 +150,12 @@ void read_attention(KeyReader& reader, const Family& family, ModelConfig& config
 }
 
 // Returns which layers slide by the family's rule; `config.layers` has the number of layers.
-void apply_window_rule(KeyReader& reader, const Family& family, ModelConfig& config) {
+void apply_window_rule(KeyReader& reader, const FamilyConventions& family, ModelConfig& config) {
   const auto count = static_cast<std::int64_t>(config.layers.size());
   std::int64_t first = 0, pattern = 0;
   if (family.window == WindowRule::switched) first = reader.read_integer_or("max_window_layers", count, 0, max_size);
   if (family.window == WindowRule::pattern) {
-    const char* key = reader.has("_sliding_window_pattern") ? "_sliding_window_pattern" : "sliding_window_pattern";
+    const char* key = reader.has_key("_sliding_window_pattern") ? "_sliding_window_pattern" : "sliding_window_pattern";
     pattern = reader.read_integer_or(key, family.default_pattern, 1, max_layers);
   }
   for (std::int64_t i = 0; i < count; ++i)
@@ -176,7 +176,7 @@ void apply_layer_types(KeyReader& reader, const std::vector<std::string>& types,
   }
 }
 
-void read_windows(KeyReader& reader, const Family& family, ModelConfig& config) {
+void read_windows(KeyReader& reader, const FamilyConventions& family, ModelConfig& config) {
   if (family.window == WindowRule::none) return;
   const std::vector<std::string> types = reader.read_texts("layer_types");
   config.window = reader.read_integer_or("sliding_window", 0, 1, max_tokens);
@@ -188,7 +188,7 @@ void read_windows(KeyReader& reader, const Family& family, ModelConfig& config) 
                   "which layers of this model_type slide is not known; layers are not guessed");
     if (!is_on) config.window = 0;
   }
-  if (reader.has("layer_types"))
+  if (reader.has_key("layer_types"))
     apply_layer_types(reader, types, config);
   else if (config.window > 0 || family.window == WindowRule::pattern)
     apply_window_rule(reader, family, config);
@@ -203,7 +203,7 @@ void read_windows(KeyReader& reader, const Family& family, ModelConfig& config) 
 }
 
 // Reads experts and decides which layers have them.
-void read_experts(KeyReader& reader, const Family& family, ModelConfig& config) {
+void read_experts(KeyReader& reader, const FamilyConventions& family, ModelConfig& config) {
   if (family.experts == ExpertRule::none) return;
   ExpertConfig experts;
   experts.routed = reader.read_integer("num_experts", 1, max_experts);
@@ -241,7 +241,7 @@ void read_experts(KeyReader& reader, const Family& family, ModelConfig& config) 
 }
 
 // Notes what the file has besides the model that is counted.
-void note_uncounted(KeyReader& reader, const Family& family, ModelConfig& config) {
+void note_uncounted(KeyReader& reader, const FamilyConventions& family, ModelConfig& config) {
   if (family.experts == ExpertRule::first_dense) {
     const std::int64_t extra = reader.read_integer_or("num_nextn_predict_layers", 0, 0, max_layers);
     if (extra > 0)
@@ -269,11 +269,11 @@ void read_gpt2(KeyReader& reader, ModelConfig& config) {
   config.has_qkv_bias = config.has_output_bias = config.has_feed_forward_bias = config.has_norm_bias = true;
 }
 
-Result<const Family*> find_family(KeyReader& reader) {
+Result<const FamilyConventions*> find_family(KeyReader& reader) {
   const std::string model_type = reader.read_text("model_type");
   RIDGE_TRY_STATUS(reader.status());
   std::vector<std::string> names;
-  for (const Family& family : families) {
+  for (const FamilyConventions& family : families) {
     if (family.model_type == model_type) return &family;
     names.emplace_back(family.model_type);
   }
@@ -328,7 +328,7 @@ Result<ModelConfig> read_nested(const Json& object, const std::string& source) {
   outer.skip("model_type");
   check_architecture(outer);
   std::optional<bool> tie;
-  if (outer.has("tie_word_embeddings")) tie = outer.read_flag_or("tie_word_embeddings", false);
+  if (outer.has_key("tie_word_embeddings")) tie = outer.read_flag_or("tie_word_embeddings", false);
   const Json* quantization = outer.find_object("quantization_config");
   std::vector<std::string> others;
   for (const char* part : {"vision_config", "audio_config"})

@@ -50,7 +50,7 @@ struct LayerConfig {
 
 struct ModelConfig {
   std::string name;        // Name of a shipped config, else of the file or its folder
-  std::string model_type;  // Family, which decides what no key says, such as the number of norms
+  std::string model_type;  // Name of the conventions that no key states, such as the number of norms
   std::int64_t width = 0, vocabulary = 0;
   std::int64_t learned_positions = 0;  // Rows of the position embedding; 0 if positions are not learned
   std::int64_t heads = 0, kv_heads = 0, head_size = 0;

@@ -12,12 +12,12 @@
 namespace ridge::model {
 namespace {
 
-enum class TensorKind { plain, matrix, expert };  // A matrix or an expert's matrix may be quantized
+enum class WeightKind { plain, matrix, expert };  // A matrix or an expert's matrix may be quantized
 
 // Equal tensors of one layer, or of the model outside of its layers.
-struct Tensor {
+struct WeightTensor {
   std::string_view part;
-  TensorKind kind = TensorKind::plain;
+  WeightKind kind = WeightKind::plain;
   std::int64_t rows = 0, columns = 1;  // Outputs and inputs; a vector has one column
   std::int64_t copies = 1, active_copies = 1;
 
@@ -27,21 +27,21 @@ struct Tensor {
 
 // Collects tensors of one part.
 struct PartBuilder {
-  std::vector<Tensor>& tensors;
+  std::vector<WeightTensor>& tensors;
   std::string_view part;
 
   void add_vector(std::int64_t size) { tensors.push_back({.part = part, .rows = size}); }
   void add_matrix(std::int64_t rows, std::int64_t columns, bool has_bias) {
-    tensors.push_back({.part = part, .kind = TensorKind::matrix, .rows = rows, .columns = columns});
+    tensors.push_back({.part = part, .kind = WeightKind::matrix, .rows = rows, .columns = columns});
     if (has_bias) add_vector(rows);
   }
   void add_experts(std::int64_t rows, std::int64_t columns, std::int64_t copies, std::int64_t active, bool has_bias) {
-    tensors.push_back({part, TensorKind::expert, rows, columns, copies, active});
-    if (has_bias) tensors.push_back({part, TensorKind::plain, rows, 1, copies, active});
+    tensors.push_back({part, WeightKind::expert, rows, columns, copies, active});
+    if (has_bias) tensors.push_back({part, WeightKind::plain, rows, 1, copies, active});
   }
 };
 
-void add_latent_attention(const ModelConfig& config, std::vector<Tensor>& tensors) {
+void add_latent_attention(const ModelConfig& config, std::vector<WeightTensor>& tensors) {
   const LatentConfig& latent = *config.latent;
   const std::int64_t query_rows = config.heads * config.head_size;
   PartBuilder attention{tensors, "attention"}, norms{tensors, "attention norms"};
@@ -58,7 +58,7 @@ void add_latent_attention(const ModelConfig& config, std::vector<Tensor>& tensor
   attention.add_matrix(config.width, config.heads * latent.value_size, false);
 }
 
-void add_attention(const ModelConfig& config, std::vector<Tensor>& tensors) {
+void add_attention(const ModelConfig& config, std::vector<WeightTensor>& tensors) {
   if (config.latent) return add_latent_attention(config, tensors);
   const std::int64_t query_rows = config.heads * config.head_size, key_rows = config.kv_heads * config.head_size;
   PartBuilder attention{tensors, "attention"};
@@ -71,14 +71,14 @@ void add_attention(const ModelConfig& config, std::vector<Tensor>& tensors) {
 }
 
 void add_feed_forward(const ModelConfig& config, std::string_view part, std::int64_t width,
-                      std::vector<Tensor>& tensors) {
+                      std::vector<WeightTensor>& tensors) {
   PartBuilder feed_forward{tensors, part};
   for (int i = 0; i < (config.is_gated ? 2 : 1); ++i)
     feed_forward.add_matrix(width, config.width, config.has_feed_forward_bias);
   feed_forward.add_matrix(config.width, width, config.has_feed_forward_bias);
 }
 
-void add_experts(const ModelConfig& config, std::vector<Tensor>& tensors) {
+void add_experts(const ModelConfig& config, std::vector<WeightTensor>& tensors) {
   const ExpertConfig& experts = *config.experts;
   PartBuilder router{tensors, "router"}, routed{tensors, "routed experts"};
   tensors.push_back({.part = "router", .rows = experts.routed, .columns = config.width});  // never quantized
@@ -91,8 +91,8 @@ void add_experts(const ModelConfig& config, std::vector<Tensor>& tensors) {
   if (experts.shared > 0) add_feed_forward(config, "shared experts", experts.width * experts.shared, tensors);
 }
 
-std::vector<Tensor> list_layer_tensors(const ModelConfig& config, const LayerConfig& layer) {
-  std::vector<Tensor> tensors;
+std::vector<WeightTensor> list_layer_tensors(const ModelConfig& config, const LayerConfig& layer) {
+  std::vector<WeightTensor> tensors;
   add_attention(config, tensors);
   if (layer.has_experts)
     add_experts(config, tensors);
@@ -103,8 +103,8 @@ std::vector<Tensor> list_layer_tensors(const ModelConfig& config, const LayerCon
   return tensors;
 }
 
-std::vector<Tensor> list_outer_tensors(const ModelConfig& config) {
-  std::vector<Tensor> tensors{{.part = "embedding", .rows = config.vocabulary, .columns = config.width}};
+std::vector<WeightTensor> list_outer_tensors(const ModelConfig& config) {
+  std::vector<WeightTensor> tensors{{.part = "embedding", .rows = config.vocabulary, .columns = config.width}};
   if (config.learned_positions > 0)
     tensors.push_back({.part = "position embedding", .rows = config.learned_positions, .columns = config.width});
   for (int i = 0; i < (config.has_norm_bias ? 2 : 1); ++i) PartBuilder{tensors, "final norm"}.add_vector(config.width);
@@ -113,11 +113,11 @@ std::vector<Tensor> list_outer_tensors(const ModelConfig& config) {
 }
 
 // Returns the bytes of all copies of the tensor.
-QuantizedBytes count_bytes(const ModelConfig& config, const Tensor& tensor, DType dtype) {
+QuantizedBytes count_bytes(const ModelConfig& config, const WeightTensor& tensor, DType dtype) {
   const auto& quantization = config.quantization;
   const bool is_quantized =
-      quantization && (tensor.kind == TensorKind::expert ||
-                       (tensor.kind == TensorKind::matrix && quantization->method != QuantizationMethod::mxfp4));
+      quantization && (tensor.kind == WeightKind::expert ||
+                       (tensor.kind == WeightKind::matrix && quantization->method != QuantizationMethod::mxfp4));
   if (!is_quantized) return {ceil_div(tensor.parameters() * dtype_bits(dtype), 8), 0};
   const QuantizedBytes one = count_quantized_bytes(*quantization, tensor.rows, tensor.columns);
   return {one.values * tensor.copies, one.scales * tensor.copies};
@@ -163,10 +163,10 @@ std::vector<std::string> keys_of_part(const ModelConfig& config, std::string_vie
 }
 
 // Adds tensors that occur `layers` times to the parts; 0 means outside of the layers, once.
-void add_parts(const ModelConfig& config, const std::vector<Tensor>& tensors, std::int64_t layers, DType dtype,
+void add_parts(const ModelConfig& config, const std::vector<WeightTensor>& tensors, std::int64_t layers, DType dtype,
                std::vector<PartCount>& parts) {
   std::vector<std::string_view> seen;
-  for (const Tensor& tensor : tensors) {
+  for (const WeightTensor& tensor : tensors) {
     auto part = std::find_if(parts.begin(), parts.end(), [&](const PartCount& p) { return p.name == tensor.part; });
     if (part == parts.end()) {
       parts.push_back({.name = std::string(tensor.part), .keys = keys_of_part(config, tensor.part, layers > 0)});
@@ -189,15 +189,18 @@ std::int64_t cached_elements(const ModelConfig& config) {
   return 2 * config.kv_heads * config.head_size;
 }
 
+std::string name_kind(const ModelConfig& config, bool is_sliding) {
+  if (config.latent) return "latent";
+  return is_sliding ? "sliding" : "full";
+}
+
 std::vector<CacheCount> count_caches(const ModelConfig& config, const CountOptions& options, std::int64_t layer_bytes) {
   std::vector<CacheCount> caches;
   for (const bool is_sliding : {false, true}) {
     const auto layers = std::count_if(config.layers.begin(), config.layers.end(),
                                       [&](const LayerConfig& layer) { return layer.is_sliding == is_sliding; });
     if (layers == 0) continue;
-    CacheCount cache{.kind = config.latent ? "latent"
-                             : is_sliding  ? "sliding"
-                                           : "full",
+    CacheCount cache{.kind = name_kind(config, is_sliding),
                      .layers = layers,
                      .window = is_sliding ? config.window : 0,
                      .bytes_per_token = layers * layer_bytes};
@@ -284,18 +287,18 @@ Result<ModelCount> count_model(const ModelConfig& config, const CountOptions& op
   ModelCount count{.name = config.name, .model_type = config.model_type, .options = options, .notes = config.notes};
   if (config.quantization) count.quantization = describe(*config.quantization);
   const std::int64_t layer_bytes = ceil_div(cached_elements(config) * dtype_bits(options.cache_dtype), 8);
-  const std::vector<Tensor> outer = list_outer_tensors(config);
+  const std::vector<WeightTensor> outer = list_outer_tensors(config);
   add_parts(config, {outer.begin(), outer.begin() + (config.learned_positions > 0 ? 2 : 1)}, 0, options.weight_dtype,
             count.parts);
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    const std::vector<Tensor> tensors = list_layer_tensors(config, layer);
+    const std::vector<WeightTensor> tensors = list_layer_tensors(config, layer);
     add_parts(config, tensors, 1, options.weight_dtype, count.parts);
     LayerCount one{.index = static_cast<std::int64_t>(i),
                    .is_sliding = layer.is_sliding,
                    .has_experts = layer.has_experts,
                    .cache_bytes_per_token = layer_bytes};
-    for (const Tensor& tensor : tensors) {
+    for (const WeightTensor& tensor : tensors) {
       one.parameters += tensor.parameters();
       one.active_parameters += tensor.active_parameters();
     }

@@ -13,7 +13,7 @@
 namespace ridge::model {
 
 struct CountOptions {
-  DType weight_dtype = DType::bf16;  // Of parameters that quantization_config does not change
+  DType weight_dtype = DType::bf16;  // Format of parameters that quantization_config does not change
   DType cache_dtype = DType::bf16;
   std::optional<std::int64_t> context = {};  // Tokens per sequence; without it, no cache is counted
   std::int64_t batch = 1;                    // Number of sequences
@@ -23,7 +23,7 @@ struct CountOptions {
 struct PartCount {
   std::string name;
   std::int64_t layers = 0;             // Number of layers that have the part; 0 if it is outside of the layers
-  std::int64_t parameters = 0;         // Of all layers together, as are the following
+  std::int64_t parameters = 0;         // Sum over all layers, like the following numbers
   std::int64_t active_parameters = 0;  // Parameters that one token uses: of routed experts, those that it is sent to
   std::int64_t weight_bytes = 0;       // With scales
   std::int64_t scale_bytes = 0;        // Scales, zero points and indices of quantized matrices
@@ -42,7 +42,7 @@ struct CacheCount {
   std::string kind;  // "full", "sliding" or "latent"
   std::int64_t layers = 0;
   std::int64_t window = 0;                            // Most tokens that a layer keeps; 0 if it keeps all
-  std::int64_t bytes_per_token = 0;                   // Of all these layers, for a token that each of them keeps
+  std::int64_t bytes_per_token = 0;                   // Sum over these layers for a token that each keeps
   std::optional<std::int64_t> bytes = {};             // For the context and batch; windows keep at most `window` tokens
   std::optional<std::int64_t> unwindowed_bytes = {};  // The same if each layer keeps every token, as some engines do
 };
@@ -53,7 +53,7 @@ struct ModelCount {
   CountOptions options;
   std::int64_t parameters = 0, active_parameters = 0;
   std::int64_t weight_bytes = 0, scale_bytes = 0;
-  std::int64_t kv_bytes_per_token = 0;  // Of all layers, for a token that each of them keeps
+  std::int64_t kv_bytes_per_token = 0;  // Sum over all layers for a token that each keeps
   std::optional<std::int64_t> cache_bytes = {}, unwindowed_cache_bytes = {};
   std::vector<PartCount> parts = {};
   std::vector<LayerCount> layers = {};

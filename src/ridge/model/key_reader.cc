@@ -126,7 +126,7 @@ const Json* KeyReader::find_required(std::string_view name, const std::string& e
   return value;
 }
 
-bool KeyReader::has(std::string_view name) { return find(name) != nullptr; }
+bool KeyReader::has_key(std::string_view name) { return find(name) != nullptr; }
 
 namespace {
 
@@ -150,7 +150,7 @@ std::int64_t KeyReader::read_integer(std::string_view name, std::int64_t min, st
 }
 
 std::int64_t KeyReader::read_integer_or(std::string_view name, std::int64_t other, std::int64_t min, std::int64_t max) {
-  return has(name) ? read_integer(name, min, max) : other;
+  return has_key(name) ? read_integer(name, min, max) : other;
 }
 
 bool KeyReader::read_flag_or(std::string_view name, bool other) {
@@ -170,7 +170,7 @@ std::string KeyReader::read_text(std::string_view name) {
 }
 
 std::string KeyReader::read_text_or(std::string_view name, const std::string& other) {
-  return has(name) ? read_text(name) : other;
+  return has_key(name) ? read_text(name) : other;
 }
 
 std::vector<std::string> KeyReader::read_texts(std::string_view name) {

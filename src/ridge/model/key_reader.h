@@ -24,20 +24,20 @@ class KeyReader {
   KeyReader(const Json& object, std::string source, std::string prefix,
             std::map<std::string, std::string, std::less<>> aliases = {});
 
-  bool has(std::string_view name);
+  bool has_key(std::string_view name);
   // Returns the value of a required key.
   std::int64_t read_integer(std::string_view name, std::int64_t min, std::int64_t max);
   std::string read_text(std::string_view name);
-  // Returns the value, or the other one if the key is missing.
+  // Returns the value, or the other one if the key is missing; lists are then empty, an object is null.
   std::int64_t read_integer_or(std::string_view name, std::int64_t other, std::int64_t min, std::int64_t max);
   bool read_flag_or(std::string_view name, bool other);
   std::string read_text_or(std::string_view name, const std::string& other);
-  std::vector<std::string> read_texts(std::string_view name);                        // Empty if missing
-  std::vector<std::int64_t> read_integers(std::string_view name, std::int64_t max);  // Empty if missing; from 0
-  const Json* find_object(std::string_view name);                                    // Null if missing
+  std::vector<std::string> read_texts(std::string_view name);
+  std::vector<std::int64_t> read_integers(std::string_view name, std::int64_t max);  // Numbers from 0 to `max`
+  const Json* find_object(std::string_view name);
 
   // Accepts the key and ignores its value.
-  void skip(std::string_view name) { (void)has(name); }
+  void skip(std::string_view name) { (void)has_key(name); }
   // Keeps an error about this key unless there is one already.
   void fail(std::string_view name, const std::string& message, const std::string& hint = {});
   // Returns the first error.

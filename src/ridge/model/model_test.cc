@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ridge/base/file.h"
 #include "ridge/model/count.h"
 
 namespace ridge::model {
@@ -191,7 +192,7 @@ TEST(ModelCount, CountsBiasesAndTies) {
   EXPECT_EQ(count_text(llama(R"("attention_bias": true)")).parameters, plain + 2 * (8 + 4 + 4 + 8));
   EXPECT_EQ(count_text(llama(R"("mlp_bias": true)")).parameters, plain + 2 * (12 + 12 + 8));
   EXPECT_EQ(count_text(llama(R"("head_dim": 3)")).parameters, plain - 2 * (2 * 64 + 2 * 32) + 2 * (2 * 96 + 2 * 48));
-  EXPECT_EQ(count_text(llama(R"("num_key_value_heads": null)")).parameters, plain + 2 * 64) << "as many as heads";
+  EXPECT_EQ(count_text(llama(R"("num_key_value_heads": null)")).parameters, plain + 2 * 64) << "each head has its own";
 }
 
 // Returns the bytes of the weights of a llama with this quantization, less those of what is never quantized.
@@ -327,6 +328,29 @@ TEST(ModelConfig, DecidesWhichLayersHaveExperts) {
   std::string wrong = text;
   wrong.replace(wrong.find("\"num_experts_per_tok\": 2"), 24, "\"num_experts_per_tok\": 5");
   EXPECT_EQ(error_of(wrong), "config.json: num_experts_per_tok: expected at most 4 as in num_experts, found 5\n");
+}
+
+TEST(ModelConfig, SurvivesEveryWrongValue) {
+  const auto values = nlohmann::ordered_json::parse(
+      R"([null, -1, 0, 1, 3, 16777216, 18446744073709551615, 1.5, "x", "", [], [1, "x"], {}, {"a": [null]}, true])");
+  int refused = 0;
+  for (const std::string& name : shipped_names()) {
+    const auto config =
+        nlohmann::ordered_json::parse(*read_file(std::string(RIDGE_SOURCE_DIR) + "/models/" + name + ".json"));
+    for (const auto& [key, value] : config.items())
+      for (const auto& wrong : values) {
+        auto changed = config;
+        changed[key] = wrong;
+        const Result<ModelConfig> parsed = parse_config(changed.dump(), "config.json", "test");
+        if (parsed) {
+          (void)count_model(*parsed, {.context = 4096, .batch = 4096});
+        } else {
+          ++refused;
+          EXPECT_TRUE(parsed.error().to_string().starts_with("config.json: ")) << parsed.error().to_string();
+        }
+      }
+  }
+  EXPECT_GT(refused, 3000);
 }
 
 TEST(ModelConfig, FindsNamesFilesAndFolders) {

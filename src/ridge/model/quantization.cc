@@ -35,13 +35,13 @@ QuantizationConfig read_fp8(KeyReader& reader) {
   QuantizationConfig out{.method = QuantizationMethod::fp8, .bits = 8};
   for (const char* unused : {"activation_scheme", "fmt", "scale_fmt"}) reader.skip(unused);
   const auto block = reader.read_integers("weight_block_size", max_group);
-  if (reader.has("weight_block_size") && (block.size() != 2 || block[0] == 0 || block[1] == 0)) {
+  if (reader.has_key("weight_block_size") && (block.size() != 2 || block[0] == 0 || block[1] == 0)) {
     reader.fail("weight_block_size", fmt::format("expected two positive numbers, found [{}]", fmt::join(block, ", ")));
   } else if (block.size() == 2) {
     out.block_rows = block[0];
     out.block_columns = block[1];
   }
-  check_left_out(reader, {"lm_head", "embed_tokens", "mlp.gate"});
+  check_left_out(reader, {"lm_head", "embed_tokens", "mlp.gate", "norm"});
   return out;
 }
 
