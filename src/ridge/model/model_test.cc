@@ -156,6 +156,24 @@ TEST(ModelCount, AgreesWithCorrectedReportsOfCaches) {
   EXPECT_EQ(count("llama_3_70b", {.weight_dtype = DType::f16}).weight_bytes, 2 * 70553706496);
 }
 
+TEST(ModelCount, CountsTheLatentCacheOfANestedConfig) {
+  // unsloth #4757: Kimi-K2.5 keeps 17.16 GiB for 262 144 tokens.
+  const ModelCount kimi = count_text(R"({"architectures": ["KimiK25ForConditionalGeneration"], "model_type": "kimi_k25",
+ "media_placeholder_token_id": 163605, "tie_word_embeddings": false, "vision_config": {}, "text_config": {
+ "architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false, "aux_loss_alpha": 0.001, "ep_size": 1,
+ "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 7168, "intermediate_size": 18432, "kv_lora_rank": 512,
+ "model_type": "kimi_k2", "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 1, "n_routed_experts": 384,
+ "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 64, "num_experts_per_tok": 8,
+ "num_hidden_layers": 61, "num_key_value_heads": 64, "num_nextn_predict_layers": 0, "q_lora_rank": 1536,
+ "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "routed_scaling_factor": 2.827, "scoring_func": "sigmoid",
+ "seq_aux": true, "tie_word_embeddings": false, "topk_group": 1, "topk_method": "noaux_tc", "v_head_dim": 128,
+ "vocab_size": 163840}})",
+                                     {.context = 262144});
+  EXPECT_NEAR(static_cast<double>(*kimi.cache_bytes) / 0x1p30, 17.16, 0.005);
+  EXPECT_EQ(kimi.parameters / 1'000'000'000, 1026) << "1 T is published";
+  EXPECT_EQ(kimi.active_parameters / 1'000'000'000, 32) << "32 B is published";
+}
+
 TEST(ModelCount, TakesTheSizeOfHeadsFromTheConfig) {
   // Model-Optimizer #2482: Mistral-Small-24B has heads of 128, not 5120 / 32. Published: 23 572 403 200 parameters.
   const std::string mistral_small = R"({"architectures": ["MistralForCausalLM"], "head_dim": 128, "hidden_act": "silu",
@@ -241,6 +259,10 @@ TEST(ModelConfig, RefusesWhatItDoesNotKnow) {
             "config.json: model_type: expected one of llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, gemma2, "
             "gemma3_text, gpt_oss, gpt2, deepseek_v3, kimi_k2, found 'lama'\n"
             "  hint: did you mean 'llama'?\n");
+  // Caches that layers share (hf-mem #61) and layers without one (gguf-parser #28) are not counted.
+  for (const char* other : {"gemma4_text", "qwen3_5_moe", "qwen3_next", "mamba2", "t5"})
+    EXPECT_NE(error_of(std::string(R"({"model_type": ")") + other + "\"}").find(std::string("found '") + other),
+              std::string::npos);
   EXPECT_EQ(error_of(llama(R"("architectures": ["LlamaForSequenceClassification"])")),
             "config.json: architectures: expected a class that ends with ForCausalLM, found "
             "'LlamaForSequenceClassification'\n  hint: heads of other classes are not counted\n");
