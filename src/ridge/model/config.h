@@ -39,8 +39,7 @@ struct QuantizationConfig {
   std::int64_t bits = 8;                           // Bits of a quantized weight
   std::int64_t group = 0;                          // Weights of a row that share a scale; 0 for the whole row
   std::int64_t block_rows = 0, block_columns = 0;  // fp8: weights that share a scale; 0 for the whole matrix
-  bool has_zero_points = false;
-  bool has_double_quantization = false;  // nf4: the scales are themselves quantized
+  bool has_double_quantization = false;            // nf4: the scales are themselves quantized
 };
 
 struct LayerConfig {
@@ -66,8 +65,8 @@ struct ModelConfig {
   std::optional<ExpertConfig> experts = {};
   std::optional<QuantizationConfig> quantization = {};
   std::vector<LayerConfig> layers = {};
-  std::map<std::string, std::string, std::less<>> keys =
-      {};                               // Common name of each key that was read, and its path in the file
+  // Common name of each key that was read, and its path in the file.
+  std::map<std::string, std::string, std::less<>> keys = {};
   std::vector<std::string> notes = {};  // Sentences about what is not counted
 };
 

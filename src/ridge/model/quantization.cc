@@ -46,7 +46,7 @@ QuantizationConfig read_fp8(KeyReader& reader) {
 }
 
 QuantizationConfig read_gptq(KeyReader& reader) {
-  QuantizationConfig out{.method = QuantizationMethod::gptq, .has_zero_points = true};
+  QuantizationConfig out{.method = QuantizationMethod::gptq};
   out.bits = reader.read_integer("bits", 2, 8);
   if (out.bits != 2 && out.bits != 4 && out.bits != 8)
     reader.fail("bits", fmt::format("expected 2, 4 or 8, found {}", out.bits));
@@ -65,8 +65,7 @@ QuantizationConfig read_awq(KeyReader& reader) {
   QuantizationConfig out{.method = QuantizationMethod::awq};
   out.bits = reader.read_integer("bits", 4, 4);
   out.group = read_group(reader);
-  out.has_zero_points = reader.read_flag_or("zero_point", true);
-  if (!out.has_zero_points)
+  if (!reader.read_flag_or("zero_point", true))
     reader.fail("zero_point", "expected true, found false", "AWQ without zero points is not counted yet");
   for (const char* unused : {"do_fuse", "exllama_config", "fuse_max_seq_len"}) reader.skip(unused);
   if (const std::string version = to_lower_case(reader.read_text_or("version", "gemm")); version != "gemm")
