@@ -40,6 +40,8 @@ check_same shard examples/mlp.ridge --chips 0
 check_same machines
 check_same machines h100 --json
 check_same machines h1
+check_same model llama_3_8b --json
+check_same model llama_3_7b
 check_same simulate systolic --rows 32 --cols 32 256 128 256 --json
 check_same simulate systolic --rows 0 --cols 32 256 128 256
 check_same simulate decode --json
@@ -47,7 +49,7 @@ check_same
 check_same help
 check_same man
 for shell in bash zsh fish; do check_same completion "$shell"; done
-for verb in explain run advise sweep shard simulate probe calibrate bench kernels machines help completion man; do
+for verb in explain run advise sweep shard simulate model probe calibrate bench kernels machines help completion man; do
   check_same help "$verb"
   check_same "$verb" --help
 done

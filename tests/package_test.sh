@@ -21,7 +21,7 @@ has() {
 archives=("$build/packages/ridge-$version"-linux-*.tar.gz "$build/packages/ridge-development-$version"-linux-*.tar.gz)
 tar -xzf "${archives[0]}" -C "$folder"
 runtime=$(find "$folder" -type f)
-has "$runtime" "${archives[0]}" '/bin/ridge' '/share/man/man1/ridge\.1' '/bash-completion/completions/ridge' '/ridge/LICENSE' '/README\.md' '/machines/h200\.toml'
+has "$runtime" "${archives[0]}" '/bin/ridge' '/share/man/man1/ridge\.1' '/bash-completion/completions/ridge' '/ridge/LICENSE' '/README\.md' '/machines/h200\.toml' '/models/llama_3_8b\.json'
 [[ $runtime != */include/* && $runtime != *.a ]] || die "${archives[0]} has files for development: $runtime"
 tar -xzf "${archives[1]}" -C "$folder"
 development=$(find "$folder")

@@ -105,6 +105,8 @@ COMMANDS = [
     [*SMALL, "--ranks", "3"],
     ["run", "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F_X] = x * w", "--mesh", "X=2", "B=4", "D=4", "F=4"],
     ["explain", "x: bf16[B, D_X]   w: bf16[D_X, F]\ny: bf16[B, F] = x * w", "--on", "h100", "X=8", *SIZES],
+    ["model", "llama_3_8b"],
+    ["model", "gemma_3_1b", "--context", "4096", "--batch", "2"],
 ]
 # Output of commands that take long, or need a device or other libraries.
 RECORDED = [("probe", "tests/golden/probe.json"), ("bench", "tests/golden/bench_cpu_products.json"),

@@ -38,7 +38,7 @@ def main() -> int:
     binary, update = os.path.abspath(sys.argv[1]), "--update" in sys.argv
     ran = failed = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for folder in ("examples", "docs", "data", "machines"):
+        for folder in ("examples", "docs", "data", "machines", "models"):
             shutil.copytree(ROOT / folder, pathlib.Path(scratch) / folder)
         for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
             text = path.read_text()

@@ -10,6 +10,7 @@
 #include "ridge/distributed/collective.h"
 #include "ridge/distributed/mesh_sizing.h"
 #include "ridge/distributed/shard.h"
+#include "ridge/model/count.h"
 #include "ridge/plan/kernel_list.h"
 #include "ridge/plan/llama_decode.h"
 #include "ridge/plan/streaming/metapipe_mapping.h"
@@ -134,5 +135,9 @@ Result<std::vector<KernelListEntry>> find_kernels(const std::string& name = "");
 // Returns one kernel with its machine code or PTX; `in` is bf16 or f16. Errors: no or several kernels match; the CUDA
 // toolkit's disassembler is missing (ops/product/machine_code.h).
 Result<KernelCode> read_kernel_code(const std::string& name, CodeFormat format, DType dtype);
+
+// Counts the parameters, weights and cache of a model: `config` is a name of models/, a .json file or a folder. Errors:
+// those of `find_config` and of the options.
+Result<model::ModelCount> count_model(const std::string& config, const model::CountOptions& options);
 
 }  // namespace ridge::api

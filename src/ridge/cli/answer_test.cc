@@ -311,7 +311,7 @@ TEST_F(CliTest, PrintsTheSameRowsInEveryFormat) {
 }
 
 TEST_F(CliTest, EveryVerbPrintsItsSchema) {
-  for (const char* verb : {"explain", "run", "sweep", "simulate", "probe", "bench", "kernels", "machines"}) {
+  for (const char* verb : {"explain", "run", "sweep", "simulate", "model", "probe", "bench", "kernels", "machines"}) {
     const ProcessResult outcome = ridge({verb, "--schema"});
     EXPECT_EQ(outcome.code, 0) << verb << outcome.err;
     EXPECT_EQ(Json::parse(outcome.out)["$schema"], "https://json-schema.org/draft/2020-12/schema") << verb;

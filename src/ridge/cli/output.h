@@ -81,6 +81,7 @@ void add_bench(CLI::App& app, int& code);
 void add_calibrate(CLI::App& app, int& code);
 void add_kernels(CLI::App& app, int& code);
 void add_machines(CLI::App& app, int& code);
+void add_model(CLI::App& app, int& code);
 void add_probe(CLI::App& app, int& code);
 void add_shard(CLI::App& app, int& code);
 void add_simulate(CLI::App& app, int& code);

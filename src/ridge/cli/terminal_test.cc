@@ -60,6 +60,7 @@ const std::vector<std::vector<std::string>> commands{
     {"machines", "h200"},
     {"help"},
     {"explian"},
+    {"model", "gemma_2_2b", "--context", "8192"},
 };
 
 bool has_escapes(const std::string& text) {

@@ -18,6 +18,7 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& schemas_of_v
       {"sweep", {"sweep", "stripes"}},
       {"shard", {"shard", "meshes", "collective"}},
       {"simulate", {"simulate"}},
+      {"model", {"model"}},
       {"probe", {"probe"}},
       {"calibrate", {"calibration"}},
       {"bench", {"benchmark"}},

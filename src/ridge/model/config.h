@@ -1,0 +1,84 @@
+// Configs of language models: what Hugging Face's config.json says about parameters and cache. A config is read
+// completely or refused: a key that is not known, a missing key or a contradiction is an error, never a guess.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridge/base/result.h"
+
+namespace ridge::model {
+
+// A feed-forward part of several networks, of which a token uses some.
+struct ExpertConfig {
+  std::int64_t routed = 0;     // Number of experts that the router chooses from
+  std::int64_t per_token = 0;  // Number of routed experts that a token uses
+  std::int64_t shared = 0;     // Number of experts that every token uses
+  std::int64_t width = 0;      // Intermediate width of one expert
+  bool has_router_bias = false;
+  bool has_score_correction = false;  // One more bias per routed expert, added to the scores only to choose (DeepSeek)
+};
+
+// Latent attention (MLA): keys and values are projected to a latent vector, which is all that the cache holds.
+struct LatentConfig {
+  std::int64_t query_rank = 0;  // 0 if queries are projected without a latent vector
+  std::int64_t rank = 0;        // Elements of the latent vector of keys and values
+  std::int64_t nope_size = 0;   // Elements of a head without rotary position
+  std::int64_t rope_size = 0;   // Elements of a head with rotary position, shared by all heads in the cache
+  std::int64_t value_size = 0;  // Elements of a head's value
+};
+
+enum class QuantizationMethod { fp8, gptq, awq, mxfp4, nf4, int8 };
+
+struct QuantizationConfig {
+  QuantizationMethod method = QuantizationMethod::fp8;
+  std::int64_t bits = 8;                           // Bits of a quantized weight
+  std::int64_t group = 0;                          // Weights of a row that share a scale; 0 for the whole row
+  std::int64_t block_rows = 0, block_columns = 0;  // fp8: weights that share a scale; 0 for the whole matrix
+  bool has_double_quantization = false;            // nf4: the scales are themselves quantized
+};
+
+struct LayerConfig {
+  bool is_sliding = false;   // True if attention sees only the last `window` tokens
+  bool has_experts = false;  // True if the feed-forward part is made of experts
+};
+
+struct ModelConfig {
+  std::string name;        // Name of a shipped config, else of the file or its folder
+  std::string model_type;  // Name of the conventions that no key states, such as the number of norms
+  std::int64_t width = 0, vocabulary = 0;
+  std::int64_t learned_positions = 0;  // Rows of the position embedding; 0 if positions are not learned
+  std::int64_t heads = 0, kv_heads = 0, head_size = 0;
+  std::int64_t feed_forward_width = 0;  // Intermediate width of layers without experts
+  std::int64_t window = 0;              // Tokens that sliding attention sees; 0 without sliding layers
+  int norms_per_layer = 2;
+  bool is_gated = true;  // True if the feed-forward part has three matrices, false if it has two
+  bool is_tied = false;  // True if the head is the token embedding
+  bool has_qkv_bias = false, has_output_bias = false, has_feed_forward_bias = false, has_norm_bias = false;
+  bool has_qk_norm = false;  // True if queries and keys are normalized per head
+  bool has_sinks = false;    // True if each head has one learned score
+  std::optional<LatentConfig> latent = {};
+  std::optional<ExpertConfig> experts = {};
+  std::optional<QuantizationConfig> quantization = {};
+  std::vector<LayerConfig> layers = {};
+  // Common name of each key that was read, and its path in the file.
+  std::map<std::string, std::string, std::less<>> keys = {};
+  std::vector<std::string> notes = {};  // Sentences about what is not counted
+};
+
+// Returns the config that the text describes. `source` names the text in errors. Errors: JSON that does not parse, a
+// model_type that is not supported, an unknown or missing key, a wrong value, a contradiction.
+Result<ModelConfig> parse_config(std::string_view text, const std::string& source, const std::string& name);
+
+// Returns the config of a name (see `shipped_names`; case, '-' and '.' do not matter), a .json file, or a folder with
+// config.json. Errors: those of `parse_config`; an unknown name (ErrorKind::absent) or an unreadable file.
+Result<ModelConfig> find_config(const std::string& name_or_path);
+
+// Returns the names of the configs in models/.
+std::vector<std::string> shipped_names();
+
+}  // namespace ridge::model
