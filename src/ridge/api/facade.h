@@ -13,6 +13,7 @@
 #include "ridge/model/count.h"
 #include "ridge/plan/kernel_list.h"
 #include "ridge/plan/llama_decode.h"
+#include "ridge/plan/model/machine.h"
 #include "ridge/plan/streaming/metapipe_mapping.h"
 #include "ridge/report/advice.h"
 #include "ridge/report/calibrate.h"
@@ -139,5 +140,12 @@ Result<KernelCode> read_kernel_code(const std::string& name, CodeFormat format, 
 // Counts the parameters, weights and cache of a model: `config` is a name of models/, a .json file or a folder. Errors:
 // those of `find_config` and of the options.
 Result<model::ModelCount> count_model(const std::string& config, const model::CountOptions& options);
+// Predicts prefill and decoding of the model on each machine. Errors: those of `count_model`, of the machines, and of
+// `predict_model`.
+Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
+                                                  const std::vector<MachineChoice>& machines);
+// Returns the program of a step: of one layer, or of the whole model.
+Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
+                                        const std::optional<std::int64_t>& layer);
 
 }  // namespace ridge::api

@@ -1,4 +1,6 @@
-// ridge model: parameters, weight bytes and cache bytes of a language model.
+// ridge model: parameters, memory, programs and times of a language model.
+#include <fmt/format.h>
+
 #include <memory>
 
 #include "ridge/cli/help.h"
@@ -10,20 +12,72 @@ namespace ridge::cli {
 namespace {
 
 struct ModelArgs {
-  std::string config, dtype = "bf16", cache_dtype = "bf16";
-  model::CountOptions options;
+  std::string config, dtype = "bf16", cache_dtype = "bf16", on, phase = "decode", library = "ridge";
+  model::CountOptions counts;
+  std::optional<std::int64_t> tensor_parallel, layer;
+  bool plan = false, print = false;
   OutputFormat format;
   const CLI::App* verb = nullptr;
 };
 
-Result<int> run_model(ModelArgs& args) {
-  if (!args.options.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch", "--context"));
+Result<ModelPhase> parse_phase(const std::string& text) {
+  for (const ModelPhase phase : {ModelPhase::prefill, ModelPhase::decode})
+    if (text == name(phase)) return phase;
+  return usage_error(fmt::format("expected prefill or decode after --phase, found '{}'", text));
+}
+
+Result<KernelLibrary> parse_library(const std::string& text) {
+  for (const KernelLibrary library : {KernelLibrary::ridge, KernelLibrary::cublaslt})
+    if (text == name(library)) return library;
+  return usage_error(fmt::format("expected ridge or cublaslt after --library, found '{}'", text));
+}
+
+Status check_options(const ModelArgs& args) {
   if (args.config.empty()) return usage_error("expected a CONFIG, found none", "ridge model llama_3_8b");
+  if (!args.counts.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch --on --print", "--context"));
+  if (!args.plan) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--library", "--plan"));
+  if (args.print)
+    return check_combined_options(*args.verb, "--print",
+                                  "--dtype --cache-dtype --context --batch --phase --tp --layer");
+  RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
+  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --plan", "--on");
+  return Done{};
+}
+
+Result<int> print_program(const ModelArgs& args) {
+  RIDGE_TRY(phase, parse_phase(args.phase));
+  const std::int64_t context = *args.counts.context;
+  const model::StepOptions options{.weight_dtype = args.counts.weight_dtype,
+                                   .cache_dtype = args.counts.cache_dtype,
+                                   .batch = args.counts.batch,
+                                   .new_tokens = phase == ModelPhase::prefill ? context : 1,
+                                   .context = context,
+                                   .tensor_parallel = args.tensor_parallel.value_or(1)};
+  RIDGE_TRY(text, api::write_model_program(args.config, options, args.layer));
+  return print_result(text);
+}
+
+Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
+  ModelRequest request{.counts = args.counts, .tensor_parallel = args.tensor_parallel};
+  RIDGE_TRY(phase, parse_phase(args.phase));
+  request.phase = phase;
+  RIDGE_TRY(library, parse_library(args.library));
+  if (args.plan) request.plan = PlanRequest{.library = library, .count_bytes = false};
+  const std::vector<std::string> machines = split_machines(args.on);
+  RIDGE_TRY(answers, api::predict_model(args.config, request, {machines.begin(), machines.end()}));
+  return print_result(args.format, render_text(count, answers, text_style()), render_json(count, answers),
+                      answers.size() > 1 ? "machines" : "ops");
+}
+
+Result<int> run_model(ModelArgs& args) {
+  RIDGE_TRY_STATUS(check_options(args));
   RIDGE_TRY(weight_dtype, parse_dtype_argument(args.dtype));
   RIDGE_TRY(cache_dtype, parse_dtype_argument(args.cache_dtype));
-  args.options.weight_dtype = weight_dtype;
-  args.options.cache_dtype = cache_dtype;
-  RIDGE_TRY(count, api::count_model(args.config, args.options));
+  args.counts.weight_dtype = weight_dtype;
+  args.counts.cache_dtype = cache_dtype;
+  RIDGE_TRY(count, api::count_model(args.config, args.counts));
+  if (args.print) return print_program(args);
+  if (!args.on.empty()) return print_times(args, count);
   return print_result(args.format, render_text(count, text_style()), render_json(count), "parts");
 }
 
@@ -31,21 +85,35 @@ Result<int> run_model(ModelArgs& args) {
 
 void add_model(CLI::App& app, int& code) {
   auto args = std::make_shared<ModelArgs>();
-  CLI::App* verb = app.add_subcommand("model", "Count parameters, weight bytes and cache bytes of a language model");
+  CLI::App* verb = app.add_subcommand("model", "Count a language model; predict its prefill and decoding on machines");
   verb->footer(
       "Examples:\n"
       "  ridge model llama_3_8b\n"
-      "  ridge model deepseek_v3 --context 131072 --batch 8\n"
-      "  ridge model my_model/config.json --dtype f16 --json\n");
+      "  ridge model llama_3_70b --context 8192 --batch 16 --on h100,h200\n"
+      "  ridge model my_model/config.json --dtype f16 --json\n"
+      "  ridge model qwen3_8b --context 4096 --print --layer 0 | ridge explain - --on h200\n");
   args->verb = verb;
   verb->add_option("CONFIG", args->config, "Hugging Face config.json, its folder, or a name of models/")->type_name("");
   verb->add_option("--dtype", args->dtype, "Format of weights that the config does not quantize (default: bf16)")
       ->type_name("DTYPE");
   verb->add_option("--cache-dtype", args->cache_dtype, "Format of the cache (default: bf16)")->type_name("DTYPE");
-  verb->add_option("--context", args->options.context, "Tokens of a sequence whose cache is counted")->type_name("N");
-  verb->add_option("--batch", args->options.batch, "With --context: number of sequences (default: 1)")->type_name("B");
+  verb->add_option("--context", args->counts.context, "Tokens of a sequence: of its cache, and of its prompt")
+      ->type_name("N");
+  verb->add_option("--batch", args->counts.batch, "With --context: number of sequences (default: 1)")->type_name("B");
+  verb->add_option("--on", args->on, "Machines whose times are predicted, separated by commas")->type_name("MACHINE");
+  verb->add_option("--phase", args->phase, "prefill or decode, for the table and --print (default: decode)")
+      ->type_name("PHASE");
+  verb->add_option("--tp", args->tensor_parallel, "Chips that divide the model (default: the fewest that hold it)")
+      ->type_name("N");
+  verb->add_flag("--plan", args->plan, "Plan kernels and predict their times, in addition to the bound");
+  verb->add_option("--library", args->library, "With --plan: kernels of ridge or cublaslt (default: ridge)")
+      ->type_name("NAME");
+  verb->add_flag("--print", args->print, "Print the program of the phase");
+  verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
-  group_options(*verb, {{"Model", "CONFIG --dtype"}, {"Cache", "--cache-dtype --context --batch"}});
+  group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
+                        {"Machines", "--on --phase --tp --plan --library"},
+                        {"Program", "--print --layer"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });
 }
 

@@ -33,9 +33,61 @@ TEST_F(CliTest, ModelPrintsJsonAndCsv) {
             std::string::npos);
 }
 
+TEST_F(CliTest, ModelPredictsPhasesOnMachines) {
+  const ProcessResult decode = ridge({"model", "llama_3_8b", "--context", "8192", "--batch", "16", "--on", "h100"});
+  EXPECT_EQ(decode.err, "");
+  EXPECT_TRUE(decode.out.starts_with(
+      "llama_3_8b on h100: a token of each of 16 sequences takes 9.623 ms at least: 1 663 tokens/s, 104 a sequence\n"
+      "first token after 133.7 ms at least (8 192 tokens of one sequence)\n"
+      "memory 33.24 GB a chip: weights 16.06 GB, cache 17.18 GB, activations 4.235 MB; fits in 85.52 GB; decoding "
+      "holds up to 64 sequences of 8 192 tokens, or 16 sequences of 33 119 tokens\n"
+      "bound cache 53.3 %, weights 46.6 %, other bytes 0.1 %\n\npart "))
+      << decode.out;
+  const ProcessResult large = ridge({"model", "gpt_3_175b", "--context", "2048", "--on", "a100_80", "--tp", "1"});
+  EXPECT_NE(large.out.find("DOES NOT FIT in 85.90 GB; decoding holds up to 0 sequences"), std::string::npos)
+      << large.out;
+}
+
+TEST_F(CliTest, ModelComparesMachines) {
+  const std::vector<std::string> command{"model", "llama_3_70b", "--context", "8192",  "--batch",
+                                         "8",     "--on",        "h100,h200", "--json"};
+  const auto json = nlohmann::json::parse(ridge(command).out);
+  ASSERT_EQ(json["machines"].size(), 2u);
+  const auto& h100 = json["machines"][0];
+  EXPECT_EQ(h100["layout"]["tp"], 2);
+  // Bytes over bandwidth: weights without the embedding and cache, and the network's time
+  const double bytes = 2 * (70553706496.0 - 128256.0 * 8192) / 2 + 8 * 8192 * 327680.0 / 2;
+  double network = 0;
+  for (const auto& op : h100["ops"])
+    if (op["name"] == "network") network += double(op["count"]) * double(op["time_lower_s"]);
+  EXPECT_NEAR(h100["time_s"]["bound"], bytes / 3.35e12 + network, 0.005 * bytes / 3.35e12);
+  EXPECT_TRUE(h100["time_s"]["expected"].is_null());
+}
+
+TEST_F(CliTest, ModelPrintsProgramsThatOtherVerbsRead) {
+  const std::string program = ridge({"model", "qwen3_0_6b", "--context", "128", "--phase", "prefill", "--print"}).out;
+  const ProcessResult explained = ridge({"explain", file("model.ridge", program), "--on", "h200"});
+  EXPECT_EQ(explained.err, "");
+  EXPECT_NE(explained.out.find("596.0 M parameters"), std::string::npos) << explained.out;
+}
+
 TEST_F(CliTest, ModelReportsInvalidArguments) {
   expect_rejected({"model"}, 2, "ridge: expected a CONFIG, found none\n  hint: ridge model llama_3_8b\n");
   expect_rejected({"model", "llama_3_8b", "--batch", "2"}, 2, "ridge: expected --batch together with --context\n");
+  expect_rejected({"model", "llama_3_8b", "--on", "h100"}, 2, "ridge: expected --on together with --context\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "9", "--tp", "2"}, 2,
+                  "ridge: expected --tp together with --on\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--tp", "3"}, 3,
+                  "ridge: llama_3_8b: expected --tp that divides the 32 heads, found 3\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--phase", "train"}, 2,
+                  "ridge: expected prefill or decode after --phase, found 'train'\n");
+  expect_rejected({"model", "gpt_3_175b", "--context", "4096", "--on", "h100"}, 3,
+                  "ridge: gpt_3_175b: expected --context of at most 2048, the positions that the model has, found "
+                  "4096\n");
+  expect_rejected(
+      {"model", "llama_3_8b", "--context", "9", "--print", "--on", "h100"}, 2,
+      "ridge: expected --print without --on\n"
+      "  hint: --print can be combined with --dtype --cache-dtype --context --batch --phase --tp --layer\n");
   expect_rejected({"model", "llama_3_8b", "--context", "0"}, 2,
                   "ridge: expected --context from 1 to 4294967296 tokens, found 0\n");
   expect_rejected({"model", "llama_3_7b"}, 4,

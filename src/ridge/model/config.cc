@@ -269,6 +269,16 @@ void read_gpt2(KeyReader& reader, ModelConfig& config) {
   config.has_qkv_bias = config.has_output_bias = config.has_feed_forward_bias = config.has_norm_bias = true;
 }
 
+// Reads what programs need besides the sizes.
+void read_functions(KeyReader& reader, ModelConfig& config) {
+  for (const char* key : {"hidden_act", "hidden_activation", "activation_function"})
+    if (config.activation.empty()) config.activation = reader.read_text_or(key, "");
+  config.rotary_base = reader.read_positive_or("rope_theta", 0);
+  config.sliding_rotary_base = reader.read_positive_or("rope_local_base_freq", config.rotary_base);
+  config.attention_softcap = reader.read_positive_or("attn_logit_softcapping", 0);
+  config.logit_softcap = reader.read_positive_or("final_logit_softcapping", 0);
+}
+
 Result<const FamilyConventions*> find_family(KeyReader& reader) {
   const std::string model_type = reader.read_text("model_type");
   RIDGE_TRY_STATUS(reader.status());
@@ -308,6 +318,7 @@ Result<ModelConfig> read_config(const Json& object, const std::string& source, c
   if (family->has_feed_forward_bias_key) config.has_feed_forward_bias = reader.read_flag_or("mlp_bias", false);
   if (family->model_type == "gpt2") read_gpt2(reader, config);
   if (family->model_type == "gpt_oss") config.has_feed_forward_bias = config.has_sinks = true;
+  read_functions(reader, config);
   read_windows(reader, *family, config);
   read_experts(reader, *family, config);
   note_uncounted(reader, *family, config);

@@ -61,6 +61,10 @@ struct ModelConfig {
   bool has_qkv_bias = false, has_output_bias = false, has_feed_forward_bias = false, has_norm_bias = false;
   bool has_qk_norm = false;  // True if queries and keys are normalized per head
   bool has_sinks = false;    // True if each head has one learned score
+  // The following change programs, but neither parameters nor cache. Softcaps are 0 without one.
+  std::string activation = {};                      // As the file calls it, "silu"; empty if it does not say
+  double rotary_base = 0, sliding_rotary_base = 0;  // 0 if the file does not say
+  double attention_softcap = 0, logit_softcap = 0;
   std::optional<LatentConfig> latent = {};
   std::optional<ExpertConfig> experts = {};
   std::optional<QuantizationConfig> quantization = {};

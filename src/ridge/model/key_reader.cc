@@ -153,6 +153,14 @@ std::int64_t KeyReader::read_integer_or(std::string_view name, std::int64_t othe
   return has_key(name) ? read_integer(name, min, max) : other;
 }
 
+double KeyReader::read_positive_or(std::string_view name, double other) {
+  const Json* value = find(name);
+  if (value == nullptr) return other;
+  if (value->is_number() && value->get<double>() > 0) return value->get<double>();
+  fail(name, fmt::format("expected a number above 0, found {}", show_value(*value)));
+  return other;
+}
+
 bool KeyReader::read_flag_or(std::string_view name, bool other) {
   const Json* value = find(name);
   if (value == nullptr) return other;

@@ -30,6 +30,7 @@ class KeyReader {
   std::string read_text(std::string_view name);
   // Returns the value, or the other one if the key is missing; lists are then empty, an object is null.
   std::int64_t read_integer_or(std::string_view name, std::int64_t other, std::int64_t min, std::int64_t max);
+  double read_positive_or(std::string_view name, double other);
   bool read_flag_or(std::string_view name, bool other);
   std::string read_text_or(std::string_view name, const std::string& other);
   std::vector<std::string> read_texts(std::string_view name);

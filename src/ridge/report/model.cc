@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "ridge/base/string_util.h"
-#include "ridge/report/json_values.h"
 
 namespace ridge {
 namespace {
@@ -111,7 +110,7 @@ std::string render_text(const ModelCount& count, const TextStyle& style) {
   return out;
 }
 
-std::string render_json(const ModelCount& count) {
+Json model_count_json(const ModelCount& count) {
   Json out{{"schema", "ridge.model/1"},
            {"name", count.name},
            {"model_type", count.model_type},
@@ -138,7 +137,11 @@ std::string render_json(const ModelCount& count) {
   out["keys"] = Json::object();
   for (const auto& [number, keys] : count.keys) out["keys"][number] = keys;
   out["notes"] = count.notes;
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return out;
+}
+
+std::string render_json(const ModelCount& count) {
+  return model_count_json(count).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace ridge

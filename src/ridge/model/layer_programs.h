@@ -1,0 +1,39 @@
+// Statements of a layer, for program.cc.
+#pragma once
+
+#include <string>
+
+#include "ridge/model/program_writer.h"
+
+namespace ridge::model {
+
+// Sizes of a step on one chip. Heads, widths and the vocabulary are those of a chip.
+struct StepSizes {
+  const ModelConfig& config;
+  StepOptions options;
+  DType activation = DType::bf16;  // Format of what the layers pass on
+  DType parameter = DType::bf16;   // Format of norms, biases, router, embedding and head
+  DType matrix = DType::bf16;      // Format of the layers' matrices outside of experts
+  DType expert = DType::bf16;      // Format of matrices of experts
+  std::int64_t kv_heads = 1, heads = 1;
+  std::int64_t feed_forward = 1, expert_width = 1, shared_width = 1, vocabulary = 1;
+  std::string function = {};  // Elementwise function of the feed-forward part, "silu"
+  std::string rows = {};      // "B, S", or "B" if each sequence has one new token
+  std::string rows_and(std::string_view dims) const { return rows + ", " + std::string(dims); }
+};
+
+// Adds a norm of x along D or another dimension, with its parameters.
+void add_norm(ProgramWriter& out, const StepSizes& sizes, std::string_view result, std::string_view x,
+              std::string_view number, std::string_view dim = "D");
+// Returns the operand of a product with quantized weights of this format: x itself, or x in the same format, which it
+// adds, if both are fp8.
+std::string add_operand(ProgramWriter& out, DType weights, std::string_view x, const std::string& dims);
+// Adds a product with weights of this format. Its result has the activations' format if the operands are fp8.
+void add_product(ProgramWriter& out, const StepSizes& sizes, DType weights, std::string_view result,
+                 std::string_view dims, std::string_view expression);
+// Adds attention, from the layer's input x$ to y$, which includes x$.
+void add_attention(ProgramWriter& out, const StepSizes& sizes, bool is_sliding);
+// Adds the feed-forward part, from y$ to the layer's result.
+void add_feed_forward(ProgramWriter& out, const StepSizes& sizes, bool has_experts, std::string_view result);
+
+}  // namespace ridge::model

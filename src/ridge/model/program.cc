@@ -1,0 +1,278 @@
+#include "ridge/model/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ridge/base/ceil_div.h"
+#include "ridge/base/string_util.h"
+#include "ridge/model/layer_programs.h"
+
+namespace ridge::model {
+namespace {
+
+// Names in config files, and the notation's functions. Source: ACT2FN in Hugging Face's transformers.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> activations{{{"silu", "silu"},
+                                                                                    {"swish", "silu"},
+                                                                                    {"gelu", "gelu"},
+                                                                                    {"gelu_new", "gelu_tanh"},
+                                                                                    {"gelu_fast", "gelu_tanh"},
+                                                                                    {"gelu_pytorch_tanh", "gelu_tanh"},
+                                                                                    {"relu", "relu"},
+                                                                                    {"sigmoid", "sigmoid"}}};
+
+Result<std::string> find_function(const ModelConfig& config) {
+  if (config.activation.empty()) return std::string(config.is_gated ? "silu" : "gelu_tanh");
+  for (const auto& [name, function] : activations)
+    if (config.activation == name) return std::string(function);
+  return input_error(
+      fmt::format("{}: expected silu, gelu, gelu_pytorch_tanh, relu or sigmoid as activation, found '{}'", config.name,
+                  make_printable(config.activation)),
+      "programs have no such function; the counts without --on need none");
+}
+
+// Returns the notation's format of quantized matrices.
+Result<DType> find_quantized_dtype(const ModelConfig& config) {
+  const QuantizationConfig& quantization = *config.quantization;
+  switch (quantization.method) {
+    case QuantizationMethod::fp8: return DType::e4m3;
+    case QuantizationMethod::mxfp4: return DType::mxfp4;
+    case QuantizationMethod::int8: return DType::int8;
+    case QuantizationMethod::gptq:
+    case QuantizationMethod::awq:
+    case QuantizationMethod::nf4: break;
+  }
+  if (quantization.bits == 4) return DType::int4;
+  if (quantization.bits == 8) return DType::int8;
+  return input_error(fmt::format("{}: expected weights of 4 or 8 bits, found {}", config.name, quantization.bits),
+                     "the notation has no such format");
+}
+
+Status check_sizes(const StepOptions& options) {
+  constexpr std::int64_t max_tokens = std::int64_t{1} << 32, max_batch = 1 << 24, max_chips = 1 << 16;
+  const auto check = [](std::string_view option, std::int64_t value, std::int64_t max) -> Status {
+    if (value >= 1 && value <= max) return Done{};
+    return usage_error(fmt::format("expected {} from 1 to {}, found {}", option, max, value));
+  };
+  RIDGE_TRY_STATUS(check("--batch", options.batch, max_batch));
+  RIDGE_TRY_STATUS(check("--context", options.context, max_tokens));
+  RIDGE_TRY_STATUS(check("--tp", options.tensor_parallel, max_chips));
+  return check("--new-tokens", options.new_tokens, options.context);
+}
+
+// Divides heads and widths among the chips. A key head that there are more chips than is on several of them.
+Status divide_among_chips(StepSizes& sizes) {
+  const ModelConfig& config = sizes.config;
+  const std::int64_t chips = sizes.options.tensor_parallel;
+  const auto divide = [&](std::string_view what, std::int64_t whole, std::int64_t& part) -> Status {
+    part = whole / chips;
+    if (part * chips == whole) return Done{};
+    return input_error(
+        fmt::format("{}: expected --tp that divides the {} {}, found {}", config.name, whole, what, chips));
+  };
+  RIDGE_TRY_STATUS(divide("heads", config.heads, sizes.heads));
+  const bool repeats_keys = config.kv_heads < chips && chips % config.kv_heads == 0;
+  sizes.kv_heads = 1;
+  if (!repeats_keys) RIDGE_TRY_STATUS(divide("key heads", config.kv_heads, sizes.kv_heads));
+  const bool has_dense = std::any_of(config.layers.begin(), config.layers.end(),
+                                     [](const LayerConfig& layer) { return !layer.has_experts; });
+  if (has_dense)
+    RIDGE_TRY_STATUS(divide("columns of the feed-forward part", config.feed_forward_width, sizes.feed_forward));
+  if (config.experts) {
+    RIDGE_TRY_STATUS(divide("columns of an expert", config.experts->width, sizes.expert_width));
+    const std::int64_t shared = config.experts->width * config.experts->shared;
+    RIDGE_TRY_STATUS(divide("columns of the shared experts", shared, sizes.shared_width));
+  }
+  sizes.vocabulary = ceil_div(config.vocabulary, chips);
+  return Done{};
+}
+
+Result<StepSizes> make_sizes(const ModelConfig& config, const StepOptions& options) {
+  RIDGE_TRY_STATUS(check_sizes(options));
+  if (config.learned_positions > 0 && options.context > config.learned_positions)
+    return input_error(fmt::format("{}: expected --context of at most {}, the positions that the model has, found {}",
+                                   config.name, config.learned_positions, options.context));
+  StepSizes sizes{.config = config, .options = options};
+  sizes.activation = dtype_bits(options.weight_dtype) >= 16 ? options.weight_dtype : DType::bf16;
+  sizes.parameter = sizes.matrix = sizes.expert = options.weight_dtype;
+  if (config.quantization) {
+    RIDGE_TRY(quantized, find_quantized_dtype(config));
+    sizes.expert = quantized;
+    if (config.quantization->method != QuantizationMethod::mxfp4) sizes.matrix = quantized;
+  }
+  RIDGE_TRY(function, find_function(config));
+  sizes.function = function;
+  sizes.rows = options.new_tokens > 1 ? "B, S" : "B";
+  RIDGE_TRY_STATUS(divide_among_chips(sizes));
+  return sizes;
+}
+
+// Adds the dimensions that every part has.
+void add_rows(ProgramWriter& out, const StepSizes& sizes) {
+  out.add_dimension("B", sizes.options.batch);
+  if (sizes.options.new_tokens > 1) out.add_dimension("S", sizes.options.new_tokens);
+  out.add_dimension("D", sizes.config.width);
+}
+
+void add_embedding(ProgramWriter& out, const StepSizes& sizes, std::string_view result) {
+  const std::string dims = sizes.rows_and("D");
+  out.add_dimension("V", sizes.vocabulary);
+  out.begin_module("embedding");
+  out.add_input("data", "ids", DType::int32, sizes.rows);
+  out.add_parameter("embedding", sizes.parameter, "V, D");
+  if (sizes.config.learned_positions == 0)
+    return out.add_stored(result, sizes.activation, dims, "gather(embedding, ids over V)");
+  out.add_dimension("Y", sizes.config.learned_positions);
+  out.add_input("data", "t", DType::int32, sizes.rows);
+  out.add_parameter("positions", sizes.parameter, "Y, D");
+  out.add("tokens", dims, "gather(embedding, ids over V)");
+  out.add("places", dims, "gather(positions, t over Y)");
+  out.add_stored(result, sizes.activation, dims, "tokens + places");
+}
+
+// The head computes the logits of each sequence's last token, from x$ of one token.
+void add_head(ProgramWriter& out, const StepSizes& sizes) {
+  const std::string_view weights = sizes.config.is_tied ? "embedding" : "head";
+  StepSizes one = sizes;
+  one.rows = "B";
+  out.add_dimension("V", sizes.vocabulary);
+  out.begin_module("head");
+  add_norm(out, one, "h$", "x$", "f");
+  out.add_parameter(weights, sizes.parameter, "V, D");
+  const double cap = sizes.config.logit_softcap;
+  const std::string product = fmt::format("{} * {}", add_operand(out, sizes.parameter, "h$", "B, D"), weights);
+  if (cap == 0) return out.add_stored("logits", sizes.activation, "B, V", product);
+  add_product(out, sizes, sizes.parameter, "logits0", "B, V", product);
+  out.add_stored("logits", sizes.activation, "B, V", fmt::format("{0:.10g} * tanh(logits0 / {0:.10g})", cap));
+}
+
+void add_layer(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer, std::string_view result) {
+  add_attention(out, sizes, layer.is_sliding);
+  add_feed_forward(out, sizes, layer.has_experts, result);
+}
+
+std::string name_layer(const ModelConfig& config, const LayerConfig& layer) {
+  const bool has_both_windows = std::any_of(config.layers.begin(), config.layers.end(), [&](const LayerConfig& other) {
+    return other.is_sliding != layer.is_sliding;
+  });
+  const bool has_both_networks = std::any_of(config.layers.begin(), config.layers.end(), [&](const LayerConfig& other) {
+    return other.has_experts != layer.has_experts;
+  });
+  std::string out = "layer";
+  if (has_both_windows) out += layer.is_sliding ? ", sliding" : ", full";
+  if (has_both_networks) out += layer.has_experts ? ", experts" : ", dense";
+  return out;
+}
+
+// Returns a program that collects what the chips of tensor parallelism have: sums of partial results, or parts of rows.
+std::string write_collective(const StepSizes& sizes, std::string_view dims, bool is_sum) {
+  ProgramWriter out;
+  out.add_dimension("B", sizes.options.batch);
+  if (dims.find('S') != std::string_view::npos) out.add_dimension("S", sizes.options.new_tokens);
+  if (is_sum)
+    out.add_dimension("D", sizes.config.width);
+  else
+    out.add_dimension("V", sizes.vocabulary * sizes.options.tensor_parallel);
+  out.add_input("data", "part", sizes.activation, is_sum ? std::string(dims) : std::string(dims) + "_C");
+  std::string text = out.text();
+  if (is_sum) text.insert(text.size() - 1, "{U_C}");
+  return fmt::format("mesh C = {}\n{}all: {}[{}] = part\n", sizes.options.tensor_parallel, text,
+                     dtype_name(sizes.activation), dims);
+}
+
+PartProgram finish_part(const ProgramWriter& out, std::string name, std::int64_t count) {
+  return {.name = std::move(name), .count = count, .text = out.text(), .modules = out.modules()};
+}
+
+PartProgram write_layer(const StepSizes& sizes, const LayerConfig& layer, std::int64_t count) {
+  ProgramWriter out;
+  add_rows(out, sizes);
+  out.add_input("data", "x", sizes.activation, sizes.rows_and("D"));
+  add_layer(out, sizes, layer, "z");
+  PartProgram part = finish_part(out, name_layer(sizes.config, layer), count);
+  if (sizes.options.tensor_parallel > 1) part.collectives.assign(2, write_collective(sizes, sizes.rows_and("D"), true));
+  return part;
+}
+
+PartProgram write_embedding(const StepSizes& sizes) {
+  ProgramWriter out;
+  add_rows(out, sizes);
+  add_embedding(out, sizes, "x");
+  PartProgram part = finish_part(out, "embedding", 1);
+  if (sizes.options.tensor_parallel > 1) part.collectives.push_back(write_collective(sizes, sizes.rows_and("D"), true));
+  return part;
+}
+
+PartProgram write_head(const StepSizes& sizes) {
+  ProgramWriter out;
+  out.add_dimension("B", sizes.options.batch);
+  out.add_dimension("D", sizes.config.width);
+  out.add_input("data", "x", sizes.activation, "B, D");
+  add_head(out, sizes);
+  PartProgram part = finish_part(out, "head", 1);
+  part.shares_embedding = sizes.config.is_tied;
+  if (sizes.options.tensor_parallel > 1) part.collectives.push_back(write_collective(sizes, "B, V", false));
+  return part;
+}
+
+// Returns sentences about what the programs leave out.
+std::vector<std::string> note_omissions(const ModelConfig& config) {
+  std::vector<std::string> notes;
+  if (config.has_sinks) notes.emplace_back("the learned score of each head (a sink) is not in the programs");
+  if (config.quantization && config.quantization->method != QuantizationMethod::mxfp4)
+    notes.emplace_back("scales and zero points of quantized weights are counted as memory, not in the programs");
+  return notes;
+}
+
+}  // namespace
+
+Result<ModelPrograms> write_programs(const ModelConfig& config, const StepOptions& options) {
+  RIDGE_TRY(sizes, make_sizes(config, options));
+  ModelPrograms out{.parts = {write_embedding(sizes)}, .notes = note_omissions(config)};
+  for (const bool has_experts : {false, true})
+    for (const bool is_sliding : {false, true}) {
+      const auto count = std::count_if(config.layers.begin(), config.layers.end(), [&](const LayerConfig& layer) {
+        return layer.is_sliding == is_sliding && layer.has_experts == has_experts;
+      });
+      if (count > 0)
+        out.parts.push_back(write_layer(sizes, {.is_sliding = is_sliding, .has_experts = has_experts}, count));
+    }
+  out.parts.push_back(write_head(sizes));
+  return out;
+}
+
+Result<std::string> write_layer_program(const ModelConfig& config, const StepOptions& options, std::int64_t layer) {
+  RIDGE_TRY(sizes, make_sizes(config, options));
+  const auto count = static_cast<std::int64_t>(config.layers.size());
+  if (layer < 0 || layer >= count)
+    return usage_error(fmt::format("expected --layer from 0 to {}, found {}", count - 1, layer));
+  return write_layer(sizes, config.layers[static_cast<std::size_t>(layer)], 1).text;
+}
+
+Result<std::string> write_model_program(const ModelConfig& config, const StepOptions& options) {
+  if (options.tensor_parallel > 1)
+    return usage_error("expected --layer with --print and --tp", "the program of all layers is for one chip");
+  RIDGE_TRY(sizes, make_sizes(config, options));
+  ProgramWriter out;
+  add_rows(out, sizes);
+  add_embedding(out, sizes, "x_0");
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    out.set_suffix(fmt::format("_{}", i));
+    out.add_comment(fmt::format("Layer {}", i));
+    add_layer(out, sizes, config.layers[i], fmt::format("x_{}", i + 1));
+  }
+  out.add_comment("Head");
+  out.set_suffix("");
+  // The head reads the last of each sequence's new tokens.
+  const std::string last = fmt::format("x_{}", config.layers.size());
+  if (options.new_tokens == 1) {
+    out.add("x", "B, D", last);
+  } else {
+    out.add("x", "B, D", fmt::format("sum(where(index(S) == size(S) - 1, {}, 0) over S)", last));
+  }
+  add_head(out, sizes);
+  return out.text();
+}
+
+}  // namespace ridge::model

@@ -1,0 +1,52 @@
+// Answers for a language model on a machine: how many chips hold it, and how long prefill and decoding take.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ridge/model/count.h"
+#include "ridge/plan/model/step.h"
+
+namespace ridge {
+
+enum class ModelPhase { prefill, decode };
+inline std::string_view name(ModelPhase phase) { return phase == ModelPhase::prefill ? "prefill" : "decode"; }
+
+struct ModelRequest {
+  model::CountOptions counts = {};  // Must have a context
+  ModelPhase phase = ModelPhase::decode;
+  std::optional<std::int64_t> tensor_parallel = {};  // Without it, the fewest chips whose memory holds the model
+  std::optional<PlanRequest> plan = {};              // If set, kernels are planned and predicted
+};
+
+struct ModelOnMachine {
+  std::string machine;
+  model::CountOptions counts = {};
+  ModelPhase phase = ModelPhase::decode;
+  std::int64_t chips = 1;                     // Chips of tensor parallelism
+  ModelStep decode = {};                      // A token of each sequence
+  ModelStep prefill = {};                     // All tokens of `prefill_sequences` sequences
+  std::int64_t prefill_sequences = 1;         // The batch if prefill is the phase, else 1
+  double scale_bytes = 0;                     // Bytes of scales of quantized weights on one chip
+  std::optional<double> capacity_bytes = {};  // Capacity of one chip's memory; nullopt if not on record
+  // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
+  std::optional<std::int64_t> max_batch = {}, max_context = {};
+
+  const ModelStep& step() const { return phase == ModelPhase::decode ? decode : prefill; }
+  double memory_bytes() const {
+    return step().parameter_bytes + scale_bytes + step().cache_bytes + step().activation_bytes;
+  }
+  bool fits() const { return !capacity_bytes || memory_bytes() <= *capacity_bytes; }
+  // Tokens that the phase computes
+  std::int64_t tokens() const {
+    return phase == ModelPhase::decode ? counts.batch : prefill_sequences * *counts.context;
+  }
+};
+
+// Returns the answer. Errors: a machine without a peak or bandwidth, chips that do not divide the model, options out of
+// range.
+Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& request,
+                                     const Machine& machine);
+
+}  // namespace ridge

@@ -1,0 +1,174 @@
+#include "ridge/plan/model/step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "ridge/program/load.h"
+#include "ridge/roofline/prediction.h"
+
+namespace ridge {
+namespace {
+
+Interval scale(const Interval& one, double times) { return {times * one.low, times * one.expected, times * one.high}; }
+void add(std::optional<Interval>& sum, const Interval& more) {
+  const Interval so_far = sum.value_or(Interval{});
+  sum = Interval{so_far.low + more.low, so_far.expected + more.expected, so_far.high + more.high};
+}
+
+// The analyzed program of a part.
+struct PartStep {
+  Program program;
+  Explanation explanation;
+  KernelGroups groups;              // Statements of each module
+  std::vector<Prediction> modules;  // Each as one kernel
+};
+
+Result<PartStep> explain_part(const model::PartProgram& part, const Machine& machine) {
+  RIDGE_TRY(loaded, load_program(part.text, DType::bf16));
+  RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
+  PartStep out{std::move(loaded.program), std::move(explanation), {}, {}};
+  std::size_t statement = 0;
+  for (const model::ProgramModule& module : part.modules) {
+    out.groups.emplace_back();
+    for (std::size_t i = 0; i < module.results.size(); ++i) out.groups.back().push_back(static_cast<int>(statement++));
+  }
+  RIDGE_TRY(grouped, predict_groups(out.program, out.explanation, out.groups));
+  out.modules = std::move(grouped.ops);
+  return out;
+}
+
+// Returns the bytes that a module reads of inputs with this use, each once.
+double count_read_bytes(const PartStep& part, const std::vector<int>& statements, InputUse use,
+                        const std::map<std::string, double>& sizes) {
+  std::map<int, double> bytes;  // By tensor
+  for (const int statement : statements)
+    for (const TensorRead& read : part.explanation.ops[statement].work.reads)
+      if (part.program.tensors[read.tensor].declared_use == use)
+        bytes[read.tensor] = std::max(bytes[read.tensor], read.amount.evaluate_double(sizes));
+  return std::accumulate(bytes.begin(), bytes.end(), 0.0,
+                         [](double sum, const auto& tensor) { return sum + tensor.second; });
+}
+
+// Adds a module for each group of the part; returns the index of the first.
+std::size_t add_modules(const model::PartProgram& part, const PartStep& step, ModelStep& out) {
+  const std::size_t first = out.modules.size();
+  const std::map<std::string, double> sizes(step.explanation.dims.begin(), step.explanation.dims.end());
+  for (std::size_t i = 0; i < part.modules.size(); ++i) {
+    const Prediction& op = step.modules[i];
+    out.modules.push_back({.part = part.name,
+                           .module = part.modules[i].name,
+                           .layers = part.count,
+                           .flops = static_cast<double>(op.flops.value_or(0)),
+                           .bytes = static_cast<double>(op.bytes.value_or(0)),
+                           .parameter_bytes = count_read_bytes(step, step.groups[i], InputUse::parameter, sizes),
+                           .cache_bytes = count_read_bytes(step, step.groups[i], InputUse::cache, sizes),
+                           .bound_s = op.time_lower_s.value_or(0),
+                           .limiter = op.limiter.value_or(Limiter::memory)});
+    if (out.missing.empty()) out.missing = op.missing;
+  }
+  return first;
+}
+
+// Adds the collectives of a part as one module.
+Status add_collectives(const model::PartProgram& part, const Machine& machine, ModelStep& out) {
+  if (part.collectives.empty()) return Done{};
+  ModuleStep module{.part = part.name, .module = "network", .layers = part.count, .limiter = Limiter::network};
+  for (const std::string& text : part.collectives) {
+    RIDGE_TRY(loaded, load_program(text, DType::bf16));
+    RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
+    const double seconds = explanation.total.time_network_s.value_or(0);
+    module.bytes_sent += explanation.total.bytes_sent.value_or(0);
+    module.bound_s += seconds;
+  }
+  if (out.predicted_s) module.predicted_s = Interval{module.bound_s, module.bound_s, module.bound_s};
+  out.network_s += static_cast<double>(part.count) * module.bound_s;
+  out.modules.push_back(std::move(module));
+  return Done{};
+}
+
+void add_memory(const model::PartProgram& part, const PartStep& step, ModelStep& out) {
+  const MemoryUse memory = analyze_memory(step.program, step.explanation, {}, step.groups);
+  double inputs = 0;
+  for (const TensorMemory& tensor : memory.tensors) {
+    if (tensor.role != TensorRole::input || tensor.use == InputUse::activation) continue;
+    const double bytes = tensor.device_bytes.value_or(0);
+    inputs += bytes;
+    if (part.shares_embedding && tensor.name == "embedding") continue;  // the embedding's program has it
+    (tensor.use == InputUse::cache ? out.cache_bytes : out.parameter_bytes) += bytes * static_cast<double>(part.count);
+  }
+  out.activation_bytes = std::max(out.activation_bytes, memory.peak_bytes.value_or(0) - inputs);
+}
+
+// Returns the index of the module in which a kernel has most of its work.
+std::size_t find_module(const PartStep& step, const FusionGroup& kernel) {
+  std::size_t found = 0;
+  double most = -1;
+  for (const int statement : kernel.statements) {
+    const Prediction& one = step.explanation.ops[statement];
+    const double seconds = std::max(one.time_math_s.value_or(0), one.time_memory_s.value_or(0));
+    if (seconds <= most) continue;
+    most = seconds;
+    for (std::size_t i = 0; i < step.groups.size(); ++i)
+      if (std::count(step.groups[i].begin(), step.groups[i].end(), statement) > 0) found = i;
+  }
+  return found;
+}
+
+// Adds the predicted times of the part's kernels to its modules, which begin at `first`.
+Status add_plan(const model::PartProgram& part, const PartStep& step, const PlanRequest& plan, std::size_t first,
+                ModelStep& out) {
+  RIDGE_TRY(planned, predict_program(step.program, step.explanation, plan));
+  if (!planned.has_model) return absent_error("a kernel has no model", "");
+  for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
+    ModuleStep& module = out.modules[first + find_module(step, planned.fusion.groups[i])];
+    add(module.predicted_s, planned.kernels[i].predicted_s);
+  }
+  if (out.remark.empty()) out.remark = planned.remark;
+  out.kernels += part.count * static_cast<std::int64_t>(planned.kernels.size());
+  return Done{};
+}
+
+void add_totals(ModelStep& out) {
+  for (const ModuleStep& module : out.modules) {
+    const double layers = static_cast<double>(module.layers);
+    out.flops += layers * module.flops;
+    out.bytes += layers * module.bytes;
+    out.bytes_sent += layers * module.bytes_sent;
+    out.bound_s += layers * module.bound_s;
+    if (out.predicted_s && module.predicted_s) add(out.predicted_s, scale(*module.predicted_s, layers));
+  }
+}
+
+}  // namespace
+
+Result<ModelStep> predict_model_step(const model::ModelPrograms& programs, const Machine& machine,
+                                     const std::optional<PlanRequest>& plan) {
+  ModelStep out{.notes = programs.notes};
+  if (plan) out.predicted_s = Interval{};
+  for (const model::PartProgram& part : programs.parts) {
+    RIDGE_TRY(step, explain_part(part, machine));
+    const std::size_t first = add_modules(part, step, out);
+    add_memory(part, step, out);
+    if (out.predicted_s) {
+      if (const Status planned = add_plan(part, step, *plan, first, out); !planned) {
+        out.predicted_s = {};
+        out.remark = fmt::format("no prediction for the {}: {}", part.name, planned.error().message);
+      }
+    }
+    RIDGE_TRY_STATUS(add_collectives(part, machine, out));
+  }
+  if (!out.predicted_s) {
+    out.kernels = 0;
+    for (ModuleStep& module : out.modules) {
+      module.predicted_s = {};
+      if (module.limiter != Limiter::network) out.kernels += module.layers;
+    }
+  }
+  add_totals(out);
+  return out;
+}
+
+}  // namespace ridge

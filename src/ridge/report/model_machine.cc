@@ -1,0 +1,249 @@
+// Times of a language model on machines.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/base/string_util.h"
+#include "ridge/report/model.h"
+#include "ridge/report/text_parts.h"
+
+namespace ridge {
+namespace {
+
+std::string readable_seconds(double seconds) { return format_with_prefix(seconds, "s"); }
+std::string readable_bytes(double bytes) { return format_with_prefix(bytes, "B"); }
+std::string readable_rate(double per_s) { return group_digits(static_cast<std::int64_t>(std::llround(per_s))); }
+
+// The expected time, or the bound if there is no prediction.
+double expected_or_bound(const ModelStep& step) { return step.predicted_s ? step.predicted_s->expected : step.bound_s; }
+
+// "24.3 ms at least", "27.1 ms (25.0 to 30.2 ms; at least 24.3 ms)"
+std::string time_text(const ModelStep& step) {
+  if (!step.predicted_s) return readable_seconds(step.bound_s) + " at least";
+  return fmt::format("{} ({} to {}; at least {})", readable_seconds(step.predicted_s->expected),
+                     readable_seconds(step.predicted_s->low), readable_seconds(step.predicted_s->high),
+                     readable_seconds(step.bound_s));
+}
+
+std::string count_text(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", group_digits(count), what, count == 1 ? "" : "s");
+}
+
+std::string machine_text(const ModelOnMachine& x) {
+  return x.chips == 1 ? x.machine : fmt::format("{} x {}", x.chips, x.machine);
+}
+
+// Shares of the bound by what limits it. Time at the memory's rate is divided in proportion to the bytes.
+struct TimeShare {
+  std::string_view name;
+  double seconds = 0;
+};
+std::vector<TimeShare> divide_bound(const ModelStep& step) {
+  std::vector<TimeShare> shares{{"weights"}, {"cache"}, {"other bytes"}, {"compute"}, {"network"}, {"launches"}};
+  for (const ModuleStep& module : step.modules) {
+    const double seconds = module.bound_s * static_cast<double>(module.layers);
+    if (module.limiter == Limiter::compute) shares[3].seconds += seconds;
+    if (module.limiter == Limiter::network) shares[4].seconds += seconds;
+    if (module.limiter == Limiter::overhead) shares[5].seconds += seconds;
+    if (module.limiter != Limiter::memory || module.bytes <= 0) continue;
+    const double s_per_byte = seconds / module.bytes;
+    shares[0].seconds += s_per_byte * module.parameter_bytes;
+    shares[1].seconds += s_per_byte * module.cache_bytes;
+    shares[2].seconds += s_per_byte * (module.bytes - module.parameter_bytes - module.cache_bytes);
+  }
+  return shares;
+}
+
+std::string shares_text(const ModelStep& step) {
+  std::vector<TimeShare> shares = divide_bound(step);
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const TimeShare& a, const TimeShare& b) { return a.seconds > b.seconds; });
+  std::string out;
+  for (const TimeShare& share : shares)
+    if (share.seconds >= 0.0005 * step.bound_s)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", share.name, format_percent(share.seconds / step.bound_s));
+  return out;
+}
+
+std::string limits_text(const ModelOnMachine& x) {
+  if (!x.max_batch || !x.max_context) return {};
+  return fmt::format("; decoding holds up to {} of {}, or {} of {}", count_text(*x.max_batch, "sequence"),
+                     count_text(*x.counts.context, "token"), count_text(x.counts.batch, "sequence"),
+                     count_text(*x.max_context, "token"));
+}
+
+std::string memory_text(const ModelOnMachine& x) {
+  const ModelStep& step = x.step();
+  std::string out = fmt::format("{} a chip: weights {}, cache {}, activations {}", readable_bytes(x.memory_bytes()),
+                                readable_bytes(step.parameter_bytes + x.scale_bytes), readable_bytes(step.cache_bytes),
+                                readable_bytes(step.activation_bytes));
+  if (x.capacity_bytes)
+    out += fmt::format("; {} in {}", x.fits() ? "fits" : "DOES NOT FIT", readable_bytes(*x.capacity_bytes));
+  return out + limits_text(x);
+}
+
+std::string phase_line(const ModelOnMachine& x) {
+  const double seconds = expected_or_bound(x.step());
+  const double rate = static_cast<double>(x.tokens()) / seconds;
+  if (x.phase == ModelPhase::prefill)
+    return fmt::format("prefill of {} of {} takes {}: {} tokens/s", count_text(x.prefill_sequences, "sequence"),
+                       count_text(*x.counts.context, "token"), time_text(x.prefill), readable_rate(rate));
+  return fmt::format("a token of {}{} takes {}: {} tokens/s{}", x.counts.batch == 1 ? "" : "each of ",
+                     count_text(x.counts.batch, "sequence"), time_text(x.decode), readable_rate(rate),
+                     x.counts.batch == 1 ? "" : fmt::format(", {} a sequence", format_significant(1 / seconds, 3)));
+}
+
+std::string modules_table(const ModelOnMachine& x, const TextStyle& style) {
+  const ModelStep& step = x.step();
+  Cells cells{{"part", "module", "layers", "of time", "work", "bytes", "limiter", "bound"}};
+  if (step.predicted_s) cells[0].emplace_back("expected");
+  const double total = expected_or_bound(step);
+  const auto add_row = [&](const std::string& part, const std::string& module, std::int64_t layers, double flops,
+                           double bytes, std::string_view limiter, double bound, const std::optional<Interval>& time) {
+    const double seconds = time ? time->expected : bound;
+    cells.push_back({part, module, layers > 0 ? std::to_string(layers) : "", format_percent(seconds / total),
+                     format_with_prefix(flops, "FLOP"), readable_bytes(bytes), std::string(limiter),
+                     readable_seconds(bound)});
+    if (step.predicted_s) cells.back().push_back(time ? readable_seconds(time->expected) : "-");
+  };
+  for (const ModuleStep& m : step.modules) {
+    const double layers = static_cast<double>(m.layers);
+    std::optional<Interval> time;
+    if (m.predicted_s) time = Interval{0, layers * m.predicted_s->expected, 0};
+    add_row(m.part, m.module, m.layers, layers * m.flops, layers * m.bytes, name(m.limiter), layers * m.bound_s, time);
+  }
+  add_row("total", "", 0, step.flops, step.bytes, "", step.bound_s, step.predicted_s);
+  return text_table(
+      cells,
+      {.right = {false, false, true, true, true, true, false, true, true}, .omit_first = {"work", "bytes", "limiter"}},
+      style);
+}
+
+std::string machines_table(const std::vector<ModelOnMachine>& machines, const TextStyle& style) {
+  const bool is_predicted = std::any_of(machines.begin(), machines.end(),
+                                        [](const ModelOnMachine& x) { return x.step().predicted_s.has_value(); });
+  Cells cells{{"machine", "chips", "a token, at least", "first token, at least"}};
+  if (is_predicted) cells[0].insert(cells[0].end(), {"a token", "first token"});
+  cells[0].insert(cells[0].end(), {"tokens/s a sequence", "tokens/s a chip", "memory a chip", "most sequences"});
+  for (const ModelOnMachine& x : machines) {
+    const double seconds = expected_or_bound(x.decode);
+    std::vector<std::string> row{x.machine, std::to_string(x.chips), readable_seconds(x.decode.bound_s),
+                                 readable_seconds(x.prefill.bound_s)};
+    if (is_predicted)
+      for (const ModelStep* step : {&x.decode, &x.prefill})
+        row.push_back(step->predicted_s ? readable_seconds(step->predicted_s->expected) : "-");
+    row.push_back(format_significant(1 / seconds, 3));
+    row.push_back(readable_rate(static_cast<double>(x.counts.batch) / seconds / static_cast<double>(x.chips)));
+    row.push_back(fmt::format("{}{}", readable_bytes(x.memory_bytes()), x.fits() ? "" : " (too much)"));
+    row.push_back(x.max_batch ? group_digits(*x.max_batch) : "-");
+    cells.push_back(std::move(row));
+  }
+  std::vector<bool> right(cells[0].size(), true);
+  right[0] = false;
+  return text_table(cells, {.right = right, .is_in_csv = false}, style);
+}
+
+// Time as bound and prediction.
+Json time_json(const ModelStep& step) {
+  Json out{{"bound", step.bound_s}, {"low", nullptr}, {"expected", nullptr}, {"high", nullptr}};
+  if (step.predicted_s) out.update(interval_json(*step.predicted_s));
+  return out;
+}
+
+// Tokens per second at the bound and at the predicted times.
+Json rate_json(double tokens, const ModelStep& step) {
+  Json out{{"bound", tokens / step.bound_s}, {"low", nullptr}, {"expected", nullptr}, {"high", nullptr}};
+  if (const auto& x = step.predicted_s)
+    out.update(Json{{"low", tokens / x->high}, {"expected", tokens / x->expected}, {"high", tokens / x->low}});
+  return out;
+}
+
+Json module_json(const ModuleStep& m) {
+  return {{"name", m.module},
+          {"layer", m.part},
+          {"count", m.layers},
+          {"flops", m.flops},
+          {"bytes", m.bytes},
+          {"parameter_bytes", m.parameter_bytes},
+          {"cache_bytes", m.cache_bytes},
+          {"bytes_sent", m.bytes_sent},
+          {"limiter", name(m.limiter)},
+          {"time_lower_s", m.bound_s},
+          {"predicted_s", m.predicted_s ? interval_json(*m.predicted_s) : Json(nullptr)}};
+}
+
+Json machine_json(const ModelOnMachine& x) {
+  const ModelStep& step = x.step();
+  Json out{{"machine", x.machine},
+           {"phase", name(x.phase)},
+           {"context_tokens", *x.counts.context},
+           {"batch", x.counts.batch},
+           {"layout", {{"tp", x.chips}, {"pp", 1}, {"ep", 1}, {"dp", 1}}},
+           {"time_s", time_json(step)},
+           {"tokens_per_s", rate_json(static_cast<double>(x.tokens()), step)},
+           {"ttft_s", time_json(x.prefill)},
+           {"tpot_s", time_json(x.decode)},
+           {"per_chip",
+            {{"weight_bytes", step.parameter_bytes + x.scale_bytes},
+             {"cache_bytes", step.cache_bytes},
+             {"activation_bytes", step.activation_bytes},
+             {"capacity_bytes", or_null(x.capacity_bytes)},
+             {"fits", x.fits()},
+             {"max_batch", or_null(x.max_batch)},
+             {"max_context_tokens", or_null(x.max_context)},
+             {"flops", step.flops},
+             {"bytes", step.bytes},
+             {"bytes_sent", step.bytes_sent}}},
+           {"kernels", step.kernels},
+           {"shares", Json::object()},
+           {"missing", or_null(std::string_view(step.missing))},
+           {"remark", or_null(std::string_view(step.remark))},
+           {"ops", Json::array()}};
+  for (const TimeShare& share : divide_bound(step))
+    out["shares"][std::string(share.name)] = share.seconds / step.bound_s;
+  out["step_notes"] = step.notes;
+  for (const ModuleStep& module : step.modules) out["ops"].push_back(module_json(module));
+  return out;
+}
+
+}  // namespace
+
+std::string render_text(const model::ModelCount& count, const std::vector<ModelOnMachine>& machines,
+                        const TextStyle& style) {
+  const auto add_line = [&](std::string& out, const std::string& line) {
+    if (!line.empty()) out += wrap_words(line, style.line_width, 2) + "\n";
+  };
+  std::string out;
+  if (machines.size() > 1) {
+    add_line(out, fmt::format("{}: {} of {}", count.name, count_text(count.options.batch, "sequence"),
+                              count_text(*count.options.context, "token")));
+    return out + machines_table(machines, style);
+  }
+  const ModelOnMachine& x = machines.front();
+  add_line(out, fmt::format("{} on {}: {}", count.name, machine_text(x), phase_line(x)));
+  if (x.phase == ModelPhase::decode)
+    add_line(out, fmt::format("first token  after {} ({} of one sequence)", time_text(x.prefill),
+                              count_text(*x.counts.context, "token")));
+  add_line(out, "memory  " + memory_text(x));
+  add_line(out, "bound  " + shares_text(x.step()));
+  if (!x.step().missing.empty()) add_line(out, "without  " + x.step().missing);
+  out += "\n" + modules_table(x, style);
+  if (!x.step().remark.empty()) add_line(out, x.step().remark);
+  for (const std::string& note : count.notes) add_line(out, note);
+  for (const std::string& note : x.step().notes) add_line(out, note);
+  return out;
+}
+
+std::string render_json(const model::ModelCount& count, const std::vector<ModelOnMachine>& machines) {
+  Json out = model_count_json(count);
+  if (machines.size() == 1) {
+    out.update(machine_json(machines.front()));
+  } else {
+    out["machines"] = Json::array();
+    for (const ModelOnMachine& machine : machines) out["machines"].push_back(machine_json(machine));
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ridge

@@ -1,0 +1,144 @@
+// Tests the programs of language models: their parameters and caches are those that count.h counts, their products have
+// the FLOPs of literal loops, and every verb reads them.
+#include "ridge/model/program.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/model/count.h"
+#include "ridge/program/load.h"
+#include "ridge/roofline/prediction.h"
+
+namespace ridge::model {
+namespace {
+
+Program load(const std::string& text) {
+  auto loaded = load_program(text, DType::bf16);
+  EXPECT_TRUE(loaded) << (loaded ? "" : loaded.error().message + "\n" + text);
+  return loaded ? std::move(loaded->program) : Program{};
+}
+
+// Returns the elements of the inputs with this use.
+std::int64_t count_elements(const Program& program, InputUse use) {
+  const Bindings sizes = *program.bind_sizes({});
+  std::int64_t sum = 0;
+  for (const Tensor& tensor : program.tensors) {
+    std::int64_t elements = 1;
+    for (const Axis& axis : tensor.axes) elements *= *axis.size(sizes);
+    if (tensor.declared_use == use) sum += elements;
+  }
+  return sum;
+}
+
+// Returns the FLOPs of each statement.
+std::map<std::string, std::int64_t> count_flops(const std::string& text) {
+  const auto explanation = explain(load(text), *find_machine("h100"), {}, {}, Thresholds::skipped);
+  EXPECT_TRUE(explanation) << (explanation ? "" : explanation.error().message);
+  std::map<std::string, std::int64_t> flops;
+  if (!explanation) return flops;
+  for (const Prediction& op : explanation->ops) flops[op.work.name] = static_cast<std::int64_t>(*op.flops);
+  return flops;
+}
+
+ModelConfig find(const std::string& name) { return *find_config(name); }
+
+std::int64_t embedding_elements(const ModelConfig& config) {
+  return config.is_tied ? config.vocabulary * config.width : 0;
+}
+
+TEST(ModelProgram, HasTheParametersAndTheCacheOfEachShippedModel) {
+  for (const std::string& name : shipped_names()) {
+    const ModelConfig config = find(name);
+    for (const std::int64_t new_tokens : {1, 7}) {
+      const StepOptions options{.batch = 3, .new_tokens = new_tokens, .context = 11};
+      const auto programs = write_programs(config, options);
+      ASSERT_TRUE(programs) << programs.error().message;
+      std::int64_t parameters = 0, cached = 0;
+      for (const PartProgram& part : programs->parts) {
+        const Program program = load(part.text);
+        parameters += part.count * count_elements(program, InputUse::parameter);
+        cached += part.count * count_elements(program, InputUse::cache);
+      }
+      const ModelCount count = *count_model(config, {.context = 11, .batch = 3});
+      EXPECT_EQ(parameters - embedding_elements(config), count.parameters) << name;
+      EXPECT_EQ(2 * cached, *count.cache_bytes) << name;
+    }
+    const auto whole = write_model_program(config, {.batch = 2, .new_tokens = 1, .context = 5});
+    EXPECT_EQ(count_elements(load(*whole), InputUse::parameter), count_model(config)->parameters) << name;
+  }
+}
+
+// Pairs of new tokens and keys, counted one by one.
+std::int64_t count_pairs_literally(std::int64_t new_tokens, std::int64_t context, std::int64_t window) {
+  std::int64_t pairs = 0;
+  for (std::int64_t i = context - new_tokens; i < context; ++i)
+    for (std::int64_t j = 0; j < context; ++j) pairs += j <= i && (window == 0 || i - j < window) ? 1 : 0;
+  return pairs;
+}
+
+TEST(ModelProgram, CountsScoresOfTheKeysThatATokenSees) {
+  ModelConfig config = find("gemma_2_2b");
+  config.window = 6;
+  for (const auto& [new_tokens, context] :
+       {std::pair<std::int64_t, std::int64_t>{1, 4}, {1, 20}, {20, 20}, {5, 20}, {3, 7}}) {
+    const StepOptions options{.batch = 2, .new_tokens = new_tokens, .context = context};
+    for (const std::int64_t layer : {0, 1}) {
+      const auto text = write_layer_program(config, options, layer);
+      const std::int64_t window = config.layers[static_cast<std::size_t>(layer)].is_sliding ? config.window : 0;
+      const std::int64_t pairs = count_pairs_literally(new_tokens, context, window);
+      EXPECT_EQ(count_flops(*text)["s"], 2 * 2 * config.heads * config.head_size * pairs) << *text;
+    }
+  }
+}
+
+// The products of a token are two FLOPs per active parameter of the matrices.
+TEST(ModelProgram, MultipliesEachActiveParameterOnce) {
+  for (const char* name : {"llama_3_8b", "qwen2_5_7b", "gpt_3_175b", "mixtral_8x7b", "qwen3_30b_a3b"}) {
+    const ModelConfig config = find(name);
+    const auto text = write_layer_program(config, {.batch = 2, .new_tokens = 3, .context = 3}, 0);
+    std::int64_t flops = 0;
+    auto counted = count_flops(*text);
+    for (const char* product : {"q", "k", "v", "o", "g", "u", "w", "d", "r"}) {
+      const auto first = counted.find(std::string(product) + "0");
+      const bool is_sum = std::string_view(product) == "w" && config.experts;
+      if (!is_sum) flops += first != counted.end() ? first->second : counted[product];
+    }
+    std::int64_t matrices = 0;
+    for (const PartCount& part : count_model(config)->parts)
+      if (part.layers > 0 && part.name != "norms" && part.name != "attention norms") matrices += part.active_parameters;
+    matrices /= static_cast<std::int64_t>(config.layers.size());
+    if (config.has_qkv_bias) matrices -= (config.heads + 2 * config.kv_heads) * config.head_size;
+    if (config.has_output_bias) matrices -= config.width;
+    if (config.has_feed_forward_bias) matrices -= config.width + config.feed_forward_width;
+    EXPECT_EQ(flops, 2 * 6 * matrices) << name << "\n" << *text;
+  }
+}
+
+TEST(ModelProgram, DividesHeadsAndWidthsAmongChips) {
+  const ModelConfig llama = find("llama_3_8b");
+  const StepOptions options{.context = 64, .tensor_parallel = 16};
+  const auto programs = write_programs(llama, options);
+  ASSERT_TRUE(programs);
+  EXPECT_NE(programs->parts[1].text.find("G = 1, R = 2, E = 128, F = 896"), std::string::npos)
+      << programs->parts[1].text;
+  EXPECT_EQ(programs->parts[1].collectives.size(), 2u);
+  EXPECT_EQ(programs->parts[1].collectives[0],
+            "mesh C = 16\ndims B = 1, D = 4096\ndata part: bf16[B, D]{U_C}\nall: bf16[B, D] = part\n");
+  StepOptions odd = options;
+  odd.tensor_parallel = 3;
+  EXPECT_EQ(write_programs(llama, odd).error().message, "llama_3_8b: expected --tp that divides the 32 heads, found 3");
+  EXPECT_EQ(write_model_program(llama, options).error().message, "expected --layer with --print and --tp");
+  EXPECT_EQ(write_layer_program(llama, {}, 32).error().message, "expected --layer from 0 to 31, found 32");
+  EXPECT_EQ(write_programs(llama, {.new_tokens = 9, .context = 8}).error().message,
+            "expected --new-tokens from 1 to 8, found 9");
+}
+
+TEST(ModelProgram, AbsorbsTheMatricesOfLatentAttentionForFewTokens) {
+  const ModelConfig deepseek = find("deepseek_v3");
+  const auto decode = write_layer_program(deepseek, {.context = 4096}, 0);
+  const auto prefill = write_layer_program(deepseek, {.new_tokens = 4096, .context = 4096}, 0);
+  EXPECT_NE(decode->find("qk[B, H, L] = q * wk\n"), std::string::npos) << *decode;
+  EXPECT_NE(prefill->find("k[B, T, H, N] = latents * wk\n"), std::string::npos) << *prefill;
+}
+
+}  // namespace
+}  // namespace ridge::model
