@@ -15,6 +15,7 @@ struct ModelArgs {
   std::string config, dtype = "bf16", cache_dtype = "bf16", on, phase = "decode", library = "ridge";
   model::CountOptions counts;
   std::optional<std::int64_t> tensor_parallel, layer;
+  std::optional<double> rate;
   bool plan = false, print = false;
   OutputFormat format;
   const CLI::App* verb = nullptr;
@@ -40,7 +41,7 @@ Status check_options(const ModelArgs& args) {
     return check_combined_options(*args.verb, "--print",
                                   "--dtype --cache-dtype --context --batch --phase --tp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
-  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --plan", "--on");
+  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --plan --rate", "--on");
   return Done{};
 }
 
@@ -58,7 +59,11 @@ Result<int> print_program(const ModelArgs& args) {
 }
 
 Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
-  ModelRequest request{.counts = args.counts, .tensor_parallel = args.tensor_parallel};
+  if (args.rate && !(*args.rate > 0 && *args.rate < 1e9))
+    return usage_error(fmt::format("expected --rate above 0 and below 1e9 tokens/s, found {}", *args.rate));
+  if (args.rate && args.counts.batch != 1)
+    return usage_error("expected --rate without --batch: it chooses the batch", "remove --batch or --rate");
+  ModelRequest request{.counts = args.counts, .tensor_parallel = args.tensor_parallel, .rate = args.rate};
   RIDGE_TRY(phase, parse_phase(args.phase));
   request.phase = phase;
   RIDGE_TRY(library, parse_library(args.library));
@@ -90,6 +95,7 @@ void add_model(CLI::App& app, int& code) {
       "Examples:\n"
       "  ridge model llama_3_8b\n"
       "  ridge model llama_3_70b --context 8192 --batch 16 --on h100,h200\n"
+      "  ridge model llama_3_70b --context 8192 --rate 50 --on h100,h200,b200\n"
       "  ridge model my_model/config.json --dtype f16 --json\n"
       "  ridge model qwen3_8b --context 4096 --print --layer 0 | ridge explain - --on h200\n");
   args->verb = verb;
@@ -105,6 +111,8 @@ void add_model(CLI::App& app, int& code) {
       ->type_name("PHASE");
   verb->add_option("--tp", args->tensor_parallel, "Chips that divide the model (default: the fewest that hold it)")
       ->type_name("N");
+  verb->add_option("--rate", args->rate, "Tokens/s that each sequence must get: chooses chips and batch")
+      ->type_name("R");
   verb->add_flag("--plan", args->plan, "Plan kernels and predict their times, in addition to the bound");
   verb->add_option("--library", args->library, "With --plan: kernels of ridge or cublaslt (default: ridge)")
       ->type_name("NAME");
@@ -112,7 +120,7 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
-                        {"Machines", "--on --phase --tp --plan --library"},
+                        {"Machines", "--on --phase --tp --rate --plan --library"},
                         {"Program", "--print --layer"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });
 }

@@ -123,18 +123,17 @@ std::string modules_table(const ModelOnMachine& x, const TextStyle& style) {
 std::string machines_table(const std::vector<ModelOnMachine>& machines, const TextStyle& style) {
   const bool is_predicted = std::any_of(machines.begin(), machines.end(),
                                         [](const ModelOnMachine& x) { return x.step().predicted_s.has_value(); });
-  Cells cells{{"machine", "chips", "a token, at least", "first token, at least"}};
+  Cells cells{{"machine", "chips", "sequences", "a token, at least", "first token, at least"}};
   if (is_predicted) cells[0].insert(cells[0].end(), {"a token", "first token"});
   cells[0].insert(cells[0].end(), {"tokens/s a sequence", "tokens/s a chip", "memory a chip", "most sequences"});
   for (const ModelOnMachine& x : machines) {
-    const double seconds = expected_or_bound(x.decode);
-    std::vector<std::string> row{x.machine, std::to_string(x.chips), readable_seconds(x.decode.bound_s),
-                                 readable_seconds(x.prefill.bound_s)};
+    std::vector<std::string> row{x.machine, std::to_string(x.chips), group_digits(x.counts.batch),
+                                 readable_seconds(x.decode.bound_s), readable_seconds(x.prefill.bound_s)};
     if (is_predicted)
       for (const ModelStep* step : {&x.decode, &x.prefill})
         row.push_back(step->predicted_s ? readable_seconds(step->predicted_s->expected) : "-");
-    row.push_back(format_significant(1 / seconds, 3));
-    row.push_back(readable_rate(static_cast<double>(x.counts.batch) / seconds / static_cast<double>(x.chips)));
+    row.push_back(format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"));
+    row.push_back(readable_rate(x.tokens_per_s_per_chip()));
     row.push_back(fmt::format("{}{}", readable_bytes(x.memory_bytes()), x.fits() ? "" : " (too much)"));
     row.push_back(x.max_batch ? group_digits(*x.max_batch) : "-");
     cells.push_back(std::move(row));
@@ -142,6 +141,23 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
   std::vector<bool> right(cells[0].size(), true);
   right[0] = false;
   return text_table(cells, {.right = right, .is_in_csv = false}, style);
+}
+
+// Returns the line above the table. At a rate, it names the machine with the most tokens per second and chip.
+std::string comparison_line(const model::ModelCount& count, const std::vector<ModelOnMachine>& machines) {
+  const std::string tokens = count_text(*count.options.context, "token");
+  if (!machines.front().rate)
+    return fmt::format("{}: {} of {}", count.name, count_text(count.options.batch, "sequence"), tokens);
+  const auto value = [](const ModelOnMachine& x) {
+    return x.reaches_rate() && x.fits() ? x.tokens_per_s_per_chip() : 0;
+  };
+  const auto best = std::max_element(machines.begin(), machines.end(),
+                                     [&](const auto& a, const auto& b) { return value(a) < value(b); });
+  const std::string rate = format_significant(*best->rate) + " tokens/s";
+  if (value(*best) == 0) return fmt::format("{}: no machine reaches {} a sequence of {}", count.name, rate, tokens);
+  return fmt::format("{}: with {} a sequence of {}, a chip of {} gives the most tokens/s: {} ({}, {} sequences)",
+                     count.name, rate, tokens, best->machine, readable_rate(best->tokens_per_s_per_chip()),
+                     machine_text(*best), group_digits(best->counts.batch));
 }
 
 // Time as bound and prediction.
@@ -179,6 +195,7 @@ Json machine_json(const ModelOnMachine& x) {
            {"phase", name(x.phase)},
            {"context_tokens", *x.counts.context},
            {"batch", x.counts.batch},
+           {"rate_tokens_per_s", or_null(x.rate)},
            {"layout", {{"tp", x.chips}, {"pp", 1}, {"ep", 1}, {"dp", 1}}},
            {"time_s", time_json(step)},
            {"tokens_per_s", rate_json(static_cast<double>(x.tokens()), step)},
@@ -216,8 +233,7 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   };
   std::string out;
   if (machines.size() > 1) {
-    add_line(out, fmt::format("{}: {} of {}", count.name, count_text(count.options.batch, "sequence"),
-                              count_text(*count.options.context, "token")));
+    add_line(out, comparison_line(count, machines));
     return out + machines_table(machines, style);
   }
   const ModelOnMachine& x = machines.front();
@@ -227,6 +243,9 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
                               count_text(*x.counts.context, "token")));
   add_line(out, "memory  " + memory_text(x));
   add_line(out, "bound  " + shares_text(x.step()));
+  if (!x.reaches_rate())
+    add_line(out, fmt::format("too slow  for {} tokens/s a sequence; these chips come closest",
+                              format_significant(*x.rate)));
   if (!x.step().missing.empty()) add_line(out, "without  " + x.step().missing);
   out += "\n" + modules_table(x, style);
   if (!x.step().remark.empty()) add_line(out, x.step().remark);

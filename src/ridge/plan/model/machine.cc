@@ -7,7 +7,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_chips_tried = 64, max_tokens = std::int64_t{1} << 32, max_sequences = 1 << 24;
+constexpr std::int64_t max_chips_tried = 64, max_chips_at_rate = 16, max_tokens = std::int64_t{1} << 32, max_sequences = 1 << 24;
 
 model::StepOptions make_step_options(const ModelRequest& request, ModelPhase phase, std::int64_t chips) {
   const std::int64_t context = *request.counts.context;
@@ -99,13 +99,81 @@ Result<SizedStep> choose_chips(const model::ModelConfig& config, const ModelRequ
   return size_step(config, request, found, machine);
 }
 
+struct BatchChoice {
+  std::int64_t chips = 0, batch = 0;  // No batch if even one sequence is too slow or does not fit
+  double seconds = 0;                 // Time of a token
+  double tokens_per_s_per_chip() const {
+    return static_cast<double>(batch) / seconds / static_cast<double>(chips);
+  }
+};
+
+// Returns the choice with this batch, or without one if it is too slow or too large.
+Result<BatchChoice> try_batch(const model::ModelConfig& config, ModelRequest request, std::int64_t chips,
+                              std::int64_t batch, const Machine& machine) {
+  request.counts.batch = batch;
+  RIDGE_TRY(step, size_step(config, request, chips, machine));
+  const double seconds = step.decode.predicted_s ? step.decode.predicted_s->expected : step.decode.bound_s;
+  const auto& capacity = machine.memory.front().capacity;
+  const bool fits = !capacity || count_bytes(step) <= capacity->value;
+  return BatchChoice{chips, fits && seconds * *request.rate <= 1 ? batch : 0, seconds};
+}
+
+// Returns the choice with the largest batch. Time and memory grow with the batch.
+Result<BatchChoice> find_batch(const model::ModelConfig& config, const ModelRequest& request, std::int64_t chips,
+                               const Machine& machine) {
+  RIDGE_TRY(best, try_batch(config, request, chips, 1, machine));
+  std::int64_t exceeds = 2;
+  for (; best.batch > 0 && exceeds <= max_sequences; exceeds *= 2) {
+    RIDGE_TRY(next, try_batch(config, request, chips, exceeds, machine));
+    if (next.batch == 0) break;
+    best = next;
+  }
+  while (best.batch > 0 && exceeds - best.batch > 1) {
+    const std::int64_t middle = best.batch + (exceeds - best.batch) / 2;
+    RIDGE_TRY(next, try_batch(config, request, chips, middle, machine));
+    if (next.batch > 0)
+      best = next;
+    else
+      exceeds = middle;
+  }
+  return best;
+}
+
+// Returns the request with the chips and the batch that give the most tokens per second and chip at the rate, or those
+// that come closest to it with one sequence.
+Result<ModelRequest> choose_batch(const model::ModelConfig& config, ModelRequest request, const Machine& machine) {
+  std::optional<BatchChoice> best;
+  const std::int64_t first = request.tensor_parallel.value_or(1),
+                     last = request.tensor_parallel.value_or(max_chips_at_rate);
+  for (std::int64_t chips = first; chips <= last; ++chips) {
+    const auto found = find_batch(config, request, chips, machine);
+    if (!found && chips == first) return found.error();
+    if (!found) continue;  // These chips do not divide the model
+    const bool is_better = !best || (best->batch == 0 && (found->batch > 0 || found->seconds < best->seconds)) ||
+                           (found->batch > 0 && found->tokens_per_s_per_chip() > best->tokens_per_s_per_chip());
+    if (is_better) best = *found;
+  }
+  request.counts.batch = std::max<std::int64_t>(best->batch, 1);
+  request.tensor_parallel = best->chips;
+  return request;
+}
+
 }  // namespace
 
-Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& request,
+Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& asked,
                                      const Machine& machine) {
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
+  ModelRequest request = asked;
+  if (asked.rate) {
+    RIDGE_TRY(chosen, choose_batch(config, asked, machine));
+    request = chosen;
+  }
   RIDGE_TRY(sized, choose_chips(config, request, machine));
-  ModelOnMachine out{.machine = machine.name, .counts = request.counts, .phase = request.phase, .chips = sized.chips};
+  ModelOnMachine out{.machine = machine.name,
+                     .counts = request.counts,
+                     .phase = request.phase,
+                     .chips = sized.chips,
+                     .rate = request.rate};
   out.scale_bytes = sized.scale_bytes;
   if (machine.memory.front().capacity) out.capacity_bytes = machine.memory.front().capacity->value;
   RIDGE_TRY_STATUS(solve_limits(config, request, sized.decode, out));

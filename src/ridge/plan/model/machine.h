@@ -18,6 +18,9 @@ struct ModelRequest {
   ModelPhase phase = ModelPhase::decode;
   std::optional<std::int64_t> tensor_parallel = {};  // Without it, the fewest chips whose memory holds the model
   std::optional<PlanRequest> plan = {};              // If set, kernels are planned and predicted
+  // Tokens per second that each sequence must get. Batch and chips are then those with the most tokens per second and
+  // chip; `counts.batch` is not used.
+  std::optional<double> rate = {};
 };
 
 struct ModelOnMachine {
@@ -25,6 +28,7 @@ struct ModelOnMachine {
   model::CountOptions counts = {};
   ModelPhase phase = ModelPhase::decode;
   std::int64_t chips = 1;                     // Chips of tensor parallelism
+  std::optional<double> rate = {};            // Requested tokens per second of each sequence
   ModelStep decode = {};                      // A token of each sequence
   ModelStep prefill = {};                     // All tokens of `prefill_sequences` sequences
   std::int64_t prefill_sequences = 1;         // The batch if prefill is the phase, else 1
@@ -36,6 +40,12 @@ struct ModelOnMachine {
   const ModelStep& step() const { return phase == ModelPhase::decode ? decode : prefill; }
   double memory_bytes() const {
     return step().parameter_bytes + scale_bytes + step().cache_bytes + step().activation_bytes;
+  }
+  // Time of a token: expected, or the bound without a prediction
+  double token_seconds() const { return decode.predicted_s ? decode.predicted_s->expected : decode.bound_s; }
+  bool reaches_rate() const { return !rate || token_seconds() * *rate <= 1; }
+  double tokens_per_s_per_chip() const {
+    return static_cast<double>(counts.batch) / token_seconds() / static_cast<double>(chips);
   }
   bool fits() const { return !capacity_bytes || memory_bytes() <= *capacity_bytes; }
   // Tokens that the phase computes
