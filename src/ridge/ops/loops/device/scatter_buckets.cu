@@ -39,7 +39,8 @@ BucketPlan plan_buckets(const GatherScatterLoops& l, const ScatterAxes& axes) {
   out.chunk_rows = std::max(ceil_div(axes.row_count, std::int64_t{max_chunks}), min_chunk_rows);
   out.chunks = static_cast<int>(std::max<std::int64_t>(ceil_div(axes.row_count, out.chunk_rows), 1));
   out.row_bits = std::bit_width(static_cast<std::uint64_t>(out.chunk_rows - 1));
-  const auto count_slices = [&] { return ceil_div(axes.column_count, std::int64_t{out.slice_columns}); };
+  const std::int64_t columns = std::max<std::int64_t>(axes.column_count, 1);
+  const auto count_slices = [&] { return ceil_div(columns, std::int64_t{out.slice_columns}); };
   out.slice_columns = static_cast<int>(max_slice_bytes / value_bytes);
   while (out.slice_columns * value_bytes > min_slice_bytes && std::min(targets, blocks) * count_slices() < blocks)
     out.slice_columns /= 2;
@@ -438,12 +439,12 @@ template <class Kernel> cudaError_t launch_kernel(Kernel kernel, dim3 blocks, in
 }
 
 template <NumberFormat from, NumberFormat to, int W>
-cudaError_t launch_buckets(const BucketRun& run, bool overlaps, cudaStream_t stream) {
+cudaError_t launch_buckets(const BucketRun& run, cudaStream_t stream) {
   const BucketPlan& plan = run.plan;
   const std::size_t counters = bucket_threads / 32 * static_cast<std::size_t>(plan.bucket_targets) * sizeof(ScatterKey);
   const std::size_t shared_bytes = starts_bytes(plan) + std::max<std::size_t>(counters, RowTile<from, W>::bytes);
   const dim3 blocks(static_cast<unsigned>(plan.slices), static_cast<unsigned>(plan.buckets));
-  return launch_kernel(add_buckets_kernel<from, to, W>, blocks, bucket_threads, shared_bytes, overlaps, run, stream);
+  return launch_kernel(add_buckets_kernel<from, to, W>, blocks, bucket_threads, shared_bytes, true, run, stream);
 }
 
 // Returns the bytes of a row if all values are contiguous, may be prefetched in units of 16 bytes and take at most half
@@ -489,8 +490,7 @@ Status scatter_by_buckets(const GatherScatterLoops& l, const ScatterAxes& axes, 
     with_format(l.values, [&]<NumberFormat from>() {
       with_format(l.result, [&]<NumberFormat to>() {
         constexpr int wide = 16 / std::max(tile::cuda::size_of<from>, tile::cuda::size_of<to>);
-        error = width >= wide ? launch_buckets<from, to, wide>(run, true, stream)
-                              : launch_buckets<from, to, 1>(run, true, stream);
+        error = width >= wide ? launch_buckets<from, to, wide>(run, stream) : launch_buckets<from, to, 1>(run, stream);
       });
     });
   return device::to_status(error, "launching a scatter");
