@@ -3,12 +3,14 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
 #include "guarded_memory.h"
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/cuda.h"
+#include "ridge/ops/loops/device/limits.h"
 #include "ridge/ops/loops/testing/random_cases.h"
 #include "support.h"
 
@@ -40,9 +42,11 @@ class CaseTensors {
     return out;
   }
 
-  // Runs the problem on a CPU and on a device and returns the elements that differ, by more than `tolerance` times the
-  // larger of 1 and their magnitude; NaNs are equal.
-  template <class Loops> std::int64_t count_differences(const Loops& l, double tolerance = 0) {
+  // Runs the problem twice on a device and once on a CPU, and returns the elements that differ, by more than
+  // `tolerance` times the larger of 1 and their magnitude; NaNs are equal. Both runs on the device must give the same
+  // bits. `prepare_host` may change the operands of the CPU.
+  template <class Loops>
+  std::int64_t count_differences(const Loops& l, double tolerance = 0, const std::function<void()>& prepare_host = {}) {
     std::vector<std::unique_ptr<GuardedMemory>> memory;
     std::vector<void*> host, device;
     for (const HostTensor& each : tensors_) {
@@ -54,8 +58,12 @@ class CaseTensors {
       device.push_back(memory.back()->data());
     }
     run_on_device(l, device);
-    const GuardedBuffer found(tensors_.back().data->size());
+    const GuardedBuffer found(tensors_.back().data->size()), again(found.size());
     check_cuda(cudaMemcpy(found.data(), memory.back()->data(), found.size(), cudaMemcpyDeviceToHost), "copying back");
+    run_on_device(l, device);
+    check_cuda(cudaMemcpy(again.data(), memory.back()->data(), found.size(), cudaMemcpyDeviceToHost), "copying back");
+    if (std::memcmp(found.data(), again.data(), found.size()) != 0) return static_cast<std::int64_t>(found.size());
+    if (prepare_host) prepare_host();
     const GuardedBuffer scratch(4 * found.size() + 4);  // f32 sums of a scatter
     if constexpr (std::is_same_v<Loops, ops::GatherScatterLoops>) host.push_back(scratch.data());
     ops::run_loops(l, host, threads);
@@ -127,6 +135,61 @@ std::int64_t check_large_indexed(RandomLayouts& random, bool is_scatter) {
   random.fill_indices(l.indices, tensors.add(l.indices, rows), used);
   tensors.add(l.result, l.result_elements);
   return tensors.count_differences(l);
+}
+
+struct ScatterSizes {
+  std::int64_t batches = 1, rows = 1, width = 1, targets = 1;
+};
+// Contiguous rows: in a third of the cases they have any index, in others half or all of them have the same one. A
+// tenth of the rows is out of range.
+std::int64_t check_scatter(RandomLayouts& random, const ScatterSizes& sizes) {
+  const auto [batches, rows, width, targets] = sizes;
+  ops::GatherScatterLoops l{.is_scatter = true, .values = random.float_dtype(), .result = random.float_dtype()};
+  l.axes = {{batches, rows * width, rows, targets * width}, {rows, width, 1, 0}, {width, 1, 0, 1}};
+  l.index_extent = targets;
+  l.index_stride = width;
+  l.result_elements = batches * targets * width;
+  CaseTensors tensors(random);
+  const GuardedBuffer &values = tensors.add_floats(l.values, batches * rows * width),
+                      &indices = tensors.add(l.indices, batches * rows);
+  random.fill_indices(l.indices, indices, targets);
+  tensors.add(l.result, l.result_elements);
+  const std::int64_t skew = random.below(3), repeated = random.below(targets);
+  std::vector<std::int64_t> left_out;
+  for (std::int64_t i = 0; i < batches * rows; ++i) {
+    if (skew == 2 || (skew == 1 && random.flip())) indices.as<std::int32_t>()[i] = static_cast<std::int32_t>(repeated);
+    if (random.below(10) > 0) continue;
+    const std::int64_t outside[] = {-1, targets, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()};
+    indices.as<std::int32_t>()[i] = static_cast<std::int32_t>(outside[random.below(4)]);
+    left_out.push_back(i);
+  }
+  // A CPU takes no index that is out of range; it adds zeros instead.
+  return tensors.count_differences(l, 0, [&, row_width = width] {
+    for (const std::int64_t i : left_out) {
+      indices.as<std::int32_t>()[i] = 0;
+      for (std::int64_t c = 0; c < row_width; ++c) RandomLayouts::store(l.values, values.data(), i * row_width + c, 0);
+    }
+  });
+}
+// Odd and aligned rows, less or more than a slice of columns, and lists of rows that fit into shared memory or not.
+std::int64_t check_skewed_scatter(RandomLayouts& random) {
+  const std::int64_t widths[] = {1, 1 + random.below(40), 8 * (1 + random.below(20)), 1 + random.below(700),
+                                 8 * (1 + random.below(100))},
+                     targets[] = {1, 1 + random.below(20), 1 + random.below(2000), 1 + random.below(50000)};
+  const std::int64_t width = widths[random.below(5)];
+  return check_scatter(random, {.batches = random.flip() ? 1 : 1 + random.below(4),
+                                .rows = 1 + random.below(width > 200 ? 4000 : 30000),
+                                .width = width,
+                                .targets = std::min(targets[random.below(4)], 4000000 / width)});
+}
+// So many rows of the result that all rows are sorted, also over several batches.
+std::int64_t check_sorted_scatter(RandomLayouts& random) {
+  constexpr std::int64_t max_bucketed_targets = ops::cuda::max_bucketed_targets;
+  const std::int64_t batches = 1 + random.below(2);
+  return check_scatter(random, {.batches = batches,
+                                .rows = 1 + random.below(random.flip() ? 1000 : 200000),
+                                .width = random.flip() ? 8 : 1 + random.below(3),
+                                .targets = max_bucketed_targets / batches + 1 + random.below(1000)});
 }
 
 std::int64_t check_sums(RandomLayouts& random) {
@@ -315,6 +378,8 @@ const LoopCheck checks[] = {
     {"pool of channels", [](RandomLayouts& random) { return check_pool(random, true); }},
     {"large rotary", [](RandomLayouts& random) { return check_rotary(random, true); }},
     {"large scatter", [](RandomLayouts& random) { return check_large_indexed(random, true); }},
+    {"skewed scatter", check_skewed_scatter},
+    {"sorted scatter", check_sorted_scatter},
     {"long running sums", check_long_sums},
     {"long top-k", [](RandomLayouts& random) { return check_topk(random, true); }},
 };
