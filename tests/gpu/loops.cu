@@ -7,8 +7,10 @@
 #include <string>
 
 #include "guarded_memory.h"
+#include "ridge/device/run_generated.h"
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/cuda.h"
+#include "ridge/ops/loops/device/source.h"
 #include "ridge/ops/loops/testing/random_cases.h"
 #include "support.h"
 
@@ -88,17 +90,22 @@ class CaseTensors {
   }
 
  private:
-  template <class Loops> static void run_on_device(const Loops& l, std::span<void* const> data) {
+  template <class Loops> void run_on_device(const Loops& l, std::span<void* const> data) {
     std::size_t bytes = 0;
     if constexpr (requires { ops::cuda::workspace_bytes(l); }) bytes = ops::cuda::workspace_bytes(l);
     const DeviceMemory memory(bytes + 256);
     const device::DeviceWorkspace workspace{memory.data(), bytes};
     const auto run = [&]() -> Status {
       if (const Reason why = ops::cuda::unsupported_reason(l)) return input_error(why.text());
-      if constexpr (requires { ops::cuda::run_loops(l, data, workspace, nullptr); })
+      if constexpr (std::is_same_v<Loops, ops::ConvLoops>) {
+        // Without multiprocessors that need warps, threads compute as many results as their registers hold.
+        const int multiprocessors = random_.flip() ? 0 : device::multiprocessor_count();
+        return device::launch_generated(ops::generate_convolution_kernel(l, data, multiprocessors), nullptr);
+      } else if constexpr (requires { ops::cuda::run_loops(l, data, workspace, nullptr); }) {
         return ops::cuda::run_loops(l, data, workspace, nullptr);
-      else
+      } else {
         return ops::cuda::run_loops(l, data, nullptr);
+      }
     };
     if (const Status done = run(); !done) {
       std::fprintf(stderr, "%s\n", done.error().message.c_str());

@@ -152,7 +152,9 @@ std::int64_t find_max_vector(const ConvLoops& conv, std::span<void* const> data)
 device::GeneratedKernel generate_depthwise_kernel(const ConvLoops& conv, std::span<void* const> data,
                                                   int multiprocessors) {
   constexpr std::int64_t threads = 128, max_block_channels = 32, max_narrow_index = std::int64_t{1} << 31;
-  device::GeneratedKernel out{.threads = threads, .min_blocks_per_sm = 4};
+  device::GeneratedKernel out;
+  out.threads = threads;
+  out.min_blocks_per_sm = 4;  // 128 registers per thread
   const DepthwiseTiles tiles = choose_tiles(conv, find_max_vector(conv, data), multiprocessors);
   if (tiles.threads == 0) return out;
   const std::int64_t vector = tiles.vector, vectors = conv.out_channels / vector;

@@ -154,6 +154,10 @@ TEST(GeneratedLoops, all_compile) {
   std::vector<device::GeneratedKernel> kernels;
   for (const std::int64_t kernel : {3, 7, 31})
     for (const std::int64_t stride : {1, 2}) kernels.push_back(convolution_kernel(depthwise(56, kernel, stride)));
+  ConvLoops large = with_channels_last(depthwise(56, 3, 1));
+  large.batch = std::int64_t{1} << 24;
+  kernels.push_back(convolution_kernel(large));
+  EXPECT_TRUE(has(kernels.back(), "using Index = u64"));
   for (unsigned seed = 0; seed < 6; ++seed) {
     loops_testing::RandomLayouts random(seed);
     kernels.push_back(fold_kernel(loops_testing::make_fold_case(random).l));

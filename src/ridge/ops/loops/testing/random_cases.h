@@ -166,7 +166,10 @@ inline FoldCase make_fold_case(RandomLayouts& random) {
 }
 
 inline ConvLoops draw_convolution(RandomLayouts& random, bool channels_last) {
-  ConvLoops out{.x = random.float_dtype(), .w = random.float_dtype(), .y = random.float_dtype()};
+  ConvLoops out;
+  out.x = random.float_dtype();
+  out.w = random.float_dtype();
+  out.y = random.float_dtype();
   const std::int64_t dimensions = 1 + random.below(3),
                      inputs = channels_last || random.flip() ? 1 : 1 + random.below(3);
   out.batch = 1 + random.below(3);
