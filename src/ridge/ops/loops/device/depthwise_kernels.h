@@ -53,15 +53,15 @@ template <DepthwiseShape c, class Index> RIDGE_FN TilePosition find_tile(const D
           static_cast<i64>(image)};
 }
 
-// Stores the weights of a block's channels, from channel `first` on, in f32.
+// Stores the weights of a block's channels, from channel `first` on, in f32. Unrolling issues many loads together.
 template <DepthwiseShape c> RIDGE_FN void load_weights(const char* w, int first, float* weights) {
   constexpr u32 taps = c.taps(), steps = (c.block_channels() * taps + c.threads - 1) / c.threads;
   const u32 channels = first + c.block_channels() < c.out_channels() ? c.block_channels() : c.out_channels() - first;
-  const char* const from = w + static_cast<i64>(first) * (c.taps() * size_of<c.w>)+threadIdx.x * size_of<c.w>;
+  const i64 from = static_cast<i64>(first) * c.taps() + threadIdx.x;
 #pragma unroll 16
   for (u32 n = 0; n < steps; ++n) {
     const u32 i = n * c.threads + threadIdx.x;
-    const float weight = read_one<c.w>(from, n * c.threads, i < channels * taps);
+    const float weight = read_one<c.w>(w, from + n * c.threads, i < channels * taps);
     if (i < channels * taps) weights[i % taps * c.tap_stride() + i / taps] = weight;
   }
 }

@@ -165,6 +165,7 @@ inline FoldCase make_fold_case(RandomLayouts& random) {
   return out;
 }
 
+// Returns a random convolution; with channels last, each channel of x is a group.
 inline ConvLoops draw_convolution(RandomLayouts& random, bool channels_last) {
   ConvLoops out;
   out.x = random.float_dtype();
