@@ -8,9 +8,11 @@
 #include <string>
 
 #include "guarded_memory.h"
+#include "ridge/device/run_generated.h"
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/loops/device/limits.h"
+#include "ridge/ops/loops/device/source.h"
 #include "ridge/ops/loops/testing/random_cases.h"
 #include "support.h"
 
@@ -26,6 +28,31 @@ struct HostTensor {
   DType dtype;
   std::unique_ptr<GuardedBuffer> data;
 };
+// Transposes `count` matrices of rows and columns.
+void transpose(DType dtype, const void* from, void* to, std::int64_t count, std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t n = 0; n < count * rows * columns; ++n) {
+    const std::int64_t row = n / columns % rows, column = n % columns, first = n / (rows * columns) * rows * columns;
+    const double value = RandomLayouts::load(dtype, from, n);
+    RandomLayouts::store(dtype, to, first + column * rows + row, static_cast<float>(value));
+  }
+}
+template <class Loops> void run_on_host(const Loops& l, std::span<void* const> data) {
+  ops::run_loops(l, data, threads);
+}
+// Convolutions run with channels second, because a CPU takes channels last only for some problems.
+void run_on_host(const ops::ConvLoops& l, std::span<void* const> data) {
+  if (!l.channels_last) return ops::run_loops(l, data, threads);
+  const auto bytes = [](DType dtype, std::int64_t n) { return static_cast<std::size_t>(stored_bytes(dtype, n)); };
+  const std::int64_t in = ops::loops_testing::count_elements(l, &ops::ConvWindow::in),
+                     out = ops::loops_testing::count_elements(l, &ops::ConvWindow::out);
+  const GuardedBuffer x(bytes(l.x, l.batch * l.channels * in)), y(bytes(l.y, l.batch * l.out_channels * out));
+  transpose(l.x, data[0], x.data(), l.batch, in, l.channels);
+  ops::ConvLoops second = l;
+  second.channels_last = false;
+  ops::run_loops(second, std::vector<void*>{x.data(), data[1], y.data()}, threads);
+  transpose(l.y, y.data(), data[2], l.batch, l.out_channels, out);
+}
+
 // The operands and the result of a case. The result's bytes are 0x7b before the run, also those between its elements.
 class CaseTensors {
  public:
@@ -66,22 +93,27 @@ class CaseTensors {
     if (prepare_host) prepare_host();
     const GuardedBuffer scratch(4 * found.size() + 4);  // f32 sums of a scatter
     if constexpr (std::is_same_v<Loops, ops::GatherScatterLoops>) host.push_back(scratch.data());
-    ops::run_loops(l, host, threads);
+    run_on_host(l, host);
     return compare_results(found.data(), tolerance);
   }
 
  private:
-  template <class Loops> static void run_on_device(const Loops& l, std::span<void* const> data) {
+  template <class Loops> void run_on_device(const Loops& l, std::span<void* const> data) {
     std::size_t bytes = 0;
     if constexpr (requires { ops::cuda::workspace_bytes(l); }) bytes = ops::cuda::workspace_bytes(l);
     const DeviceMemory memory(bytes + 256);
     const device::DeviceWorkspace workspace{memory.data(), bytes};
     const auto run = [&]() -> Status {
       if (const Reason why = ops::cuda::unsupported_reason(l)) return input_error(why.text());
-      if constexpr (requires { ops::cuda::run_loops(l, data, workspace, nullptr); })
+      if constexpr (std::is_same_v<Loops, ops::ConvLoops>) {
+        // Without multiprocessors that need warps, threads compute as many results as their registers hold.
+        const int multiprocessors = random_.flip() ? 0 : device::multiprocessor_count();
+        return device::launch_generated(ops::generate_convolution_kernel(l, data, multiprocessors), nullptr);
+      } else if constexpr (requires { ops::cuda::run_loops(l, data, workspace, nullptr); }) {
         return ops::cuda::run_loops(l, data, workspace, nullptr);
-      else
+      } else {
         return ops::cuda::run_loops(l, data, nullptr);
+      }
     };
     if (const Status done = run(); !done) {
       std::fprintf(stderr, "%s\n", done.error().message.c_str());
@@ -318,32 +350,16 @@ void fill_small_integers(RandomLayouts& random, DType dtype, const GuardedBuffer
   for (std::int64_t i = 0; i < elements; ++i)
     RandomLayouts::store(dtype, out.data(), i, static_cast<float>(random.below(5) - 2));
 }
-std::int64_t check_convolution(RandomLayouts& random) {
-  ops::ConvLoops l{.x = random.float_dtype(), .w = random.float_dtype(), .y = random.float_dtype()};
-  const std::int64_t dimensions = 1 + random.below(3), inputs = random.flip() ? 1 : 1 + random.below(3);
-  l.batch = 1 + random.below(3);
-  l.groups = 1 + random.below(9);
-  l.channels = l.groups * inputs;
-  l.out_channels = l.groups * (1 + random.below(3));
-  l.stride = random.flip() ? 1 : 1 + random.below(3);
-  l.dilation = random.flip() ? 1 : 1 + random.below(3);
-  l.padding = random.below(5);
-  std::int64_t in = 1, out = 1, kernel = 1;
-  for (std::int64_t d = 0; d < dimensions; ++d) {
-    ops::ConvWindow window{.kernel = 1 + random.below(random.below(4) == 0 ? 13 : 5)};
-    const std::int64_t reach = (window.kernel - 1) * l.dilation + 1;
-    window.in = std::max<std::int64_t>(reach - 2 * l.padding, 1) + random.below(dimensions == 3 ? 6 : 60);
-    window.out = (window.in + 2 * l.padding - reach) / l.stride + 1;
-    in *= window.in;
-    out *= window.out;
-    kernel *= window.kernel;
-    l.windows.push_back(window);
-  }
+std::int64_t check_convolution(RandomLayouts& random, bool channels_last) {
+  using ops::loops_testing::count_elements;
+  const ops::ConvLoops l = ops::loops_testing::make_convolution_case(random, channels_last);
   CaseTensors tensors(random);
-  const std::int64_t elements[] = {l.batch * l.channels * in, l.out_channels * inputs * kernel};
+  const std::int64_t elements[] = {
+      l.batch * l.channels * count_elements(l, &ops::ConvWindow::in),
+      l.out_channels * (l.channels / l.groups) * count_elements(l, &ops::ConvWindow::kernel)};
   fill_small_integers(random, l.x, tensors.add(l.x, elements[0]), elements[0]);
   fill_small_integers(random, l.w, tensors.add(l.w, elements[1]), elements[1]);
-  tensors.add(l.y, l.batch * l.out_channels * out);
+  tensors.add(l.y, l.batch * l.out_channels * count_elements(l, &ops::ConvWindow::out));
   return tensors.count_differences(l);
 }
 
@@ -372,7 +388,8 @@ const LoopCheck checks[] = {
     {"rotary", [](RandomLayouts& random) { return check_rotary(random, false); }},
     {"quantize", check_quantize},
     {"dequantize", check_dequantize},
-    {"convolution", check_convolution},
+    {"convolution", [](RandomLayouts& random) { return check_convolution(random, false); }},
+    {"convolution of channels", [](RandomLayouts& random) { return check_convolution(random, true); }},
     {"recurrence", check_recurrence},
     {"large gather", [](RandomLayouts& random) { return check_large_indexed(random, false); }},
     {"pool of channels", [](RandomLayouts& random) { return check_pool(random, true); }},

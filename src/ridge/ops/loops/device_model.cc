@@ -6,6 +6,7 @@
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/loops/device/limits.h"
+#include "ridge/ops/loops/device/source.h"
 #include "ridge/ops/loops/indexed.h"
 #include "ridge/ops/loops/model.h"
 #include "ridge/ops/loops/model_terms.h"
@@ -188,10 +189,12 @@ Result<Forecast> forecast(const ConvLoops& l, const DeviceNumbers& device) {
   }
   const double images = real(l.batch), each = real(l.channels / std::max<std::int64_t>(l.groups, 1));
   const double results = images * real(l.out_channels) * outputs;
+  const double instructions = l.channels_last ? count_depthwise_instructions(l, device.multiprocessors)
+                                              : results * (each * kernel * instructions_per_product + indexed_item);
   return make_forecast("direct_convolution",
                        bytes_of(l.x, images * real(l.channels) * inputs) +
                            bytes_of(l.w, real(l.out_channels) * each * kernel) + bytes_of(l.y, results),
-                       results * (each * kernel * instructions_per_product + indexed_item), device);
+                       instructions, device);
 }
 
 }  // namespace ridge::ops
