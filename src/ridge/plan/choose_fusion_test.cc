@@ -90,7 +90,7 @@ std::vector<TimedFusion> read_timed_fusions() {
   return out;
 }
 
-// On an H200 (2026-11-29): every choice that matters is right, in both directions, and the median error is 3.5 %.
+// On an H200 (2026-11-29): every choice that matters is right, in both directions, and the median error is 3.8 %.
 TEST(ChooseFusion, EpiloguesAreFusedWhereOneKernelTookLess) {
   int fused_count = 0, separate_count = 0;
   std::vector<double> errors;
@@ -119,17 +119,20 @@ TEST(ChooseFusion, ReportsBothTimesOfASeparateEpilogue) {
       "the product and its epilogue are predicted to be faster in separate kernels: 37.89 us instead of 51.23 us");
 }
 
-// The residual joins the normalisation, which reads it, rather than the product.
+// The bias joins the normalisation, which reads it, although it would join the product if nothing read it.
 TEST(ChooseFusion, ComparesPlansOfAllFollowingStatements) {
-  const auto program = parse(
-      "x: bf16[M, K]   w: bf16[N, K]   z: bf16[M, N]\nu: bf16[M, N] = x * w\nr: bf16[M, N] = u + z\n"
-      "y: bf16[M, N] = rmsnorm(r over N)");
-  ASSERT_TRUE(program) << program.error().to_string();
-  const auto plan = plan_fastest_fusion(*program, {{"M", 4096}, {"N", 4096}, {"K", 4096}}, {.target = Target::cuda},
-                                        *device_numbers(*find_machine("h200")));
-  std::vector<std::vector<int>> groups;
-  for (const FusionGroup& group : plan->fusion.groups) groups.push_back(group.statements);
-  EXPECT_EQ(groups, (std::vector<std::vector<int>>{{0}, {1, 2}}));
+  const std::string projection = "x: bf16[M, K]   w: bf16[N, K]   b: bf16[N]\nu[M, N] = x * w\nr[M, N] = relu(u + b)";
+  const auto groups_of = [](const std::string& text) {
+    const auto program = parse(text);
+    const auto plan = plan_fastest_fusion(*program, {{"M", 64}, {"N", 4096}, {"K", 64}}, {.target = Target::cuda},
+                                          *device_numbers(*find_machine("h200")));
+    std::vector<std::vector<int>> out;
+    for (const FusionGroup& group : plan->fusion.groups) out.push_back(group.statements);
+    return out;
+  };
+  EXPECT_EQ(groups_of(projection), (std::vector<std::vector<int>>{{0, 1}}));
+  EXPECT_EQ(groups_of(projection + "\ny: bf16[M, N] = rmsnorm(r over N)"),
+            (std::vector<std::vector<int>>{{0}, {1, 2}}));
 }
 
 TEST(ChooseFusion, RooflineAndOverheadsAddUpToThePrediction) {

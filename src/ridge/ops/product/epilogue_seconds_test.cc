@@ -67,7 +67,7 @@ TEST_F(EpilogueSeconds, EachWarpgroupTakesStepsForEachOfItsTiles) {
 TEST_F(EpilogueSeconds, PingpongHidesAPartOfTheShorterOfEpilogueAndProducts) {
   // Three of six tiles for each warpgroup, 2 * 11 steps each; a tile multiplies for 176 * 4 cycles per 64 of k.
   const MatmulPlan plan = make_tile_plan("sm90_128x176x64_pingpong", 768, 132);
-  for (const auto [k, hidden] : {std::pair{60, 704}, {256, 4 * 704}, {8192, 22 * 500}}) {
+  for (const auto& [k, hidden] : {std::pair{60, 704}, {256, 4 * 704}, {8192, 22 * 500}}) {
     MatmulCall c = make_call(4096, 4096, k);
     c.epilogue.activation = EpilogueActivation::relu;
     EXPECT_EQ(count_cycles(c, plan), 3 * (22 * 500 - hidden / 2)) << k;
