@@ -3,12 +3,16 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
 #include "guarded_memory.h"
+#include "ridge/device/run_generated.h"
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/cuda.h"
+#include "ridge/ops/loops/device/limits.h"
+#include "ridge/ops/loops/device/source.h"
 #include "ridge/ops/loops/testing/random_cases.h"
 #include "support.h"
 
@@ -24,6 +28,31 @@ struct HostTensor {
   DType dtype;
   std::unique_ptr<GuardedBuffer> data;
 };
+// Transposes `count` matrices of rows and columns.
+void transpose(DType dtype, const void* from, void* to, std::int64_t count, std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t n = 0; n < count * rows * columns; ++n) {
+    const std::int64_t row = n / columns % rows, column = n % columns, first = n / (rows * columns) * rows * columns;
+    const double value = RandomLayouts::load(dtype, from, n);
+    RandomLayouts::store(dtype, to, first + column * rows + row, static_cast<float>(value));
+  }
+}
+template <class Loops> void run_on_host(const Loops& l, std::span<void* const> data) {
+  ops::run_loops(l, data, threads);
+}
+// Convolutions run with channels second, because a CPU takes channels last only for some problems.
+void run_on_host(const ops::ConvLoops& l, std::span<void* const> data) {
+  if (!l.channels_last) return ops::run_loops(l, data, threads);
+  const auto bytes = [](DType dtype, std::int64_t n) { return static_cast<std::size_t>(stored_bytes(dtype, n)); };
+  const std::int64_t in = ops::loops_testing::count_elements(l, &ops::ConvWindow::in),
+                     out = ops::loops_testing::count_elements(l, &ops::ConvWindow::out);
+  const GuardedBuffer x(bytes(l.x, l.batch * l.channels * in)), y(bytes(l.y, l.batch * l.out_channels * out));
+  transpose(l.x, data[0], x.data(), l.batch, in, l.channels);
+  ops::ConvLoops second = l;
+  second.channels_last = false;
+  ops::run_loops(second, std::vector<void*>{x.data(), data[1], y.data()}, threads);
+  transpose(l.y, y.data(), data[2], l.batch, l.out_channels, out);
+}
+
 // The operands and the result of a case. The result's bytes are 0x7b before the run, also those between its elements.
 class CaseTensors {
  public:
@@ -40,9 +69,11 @@ class CaseTensors {
     return out;
   }
 
-  // Runs the problem on a CPU and on a device and returns the elements that differ, by more than `tolerance` times the
-  // larger of 1 and their magnitude; NaNs are equal.
-  template <class Loops> std::int64_t count_differences(const Loops& l, double tolerance = 0) {
+  // Runs the problem twice on a device and once on a CPU, and returns the elements that differ, by more than
+  // `tolerance` times the larger of 1 and their magnitude; NaNs are equal. Both runs on the device must give the same
+  // bits. `prepare_host` may change the operands of the CPU.
+  template <class Loops>
+  std::int64_t count_differences(const Loops& l, double tolerance = 0, const std::function<void()>& prepare_host = {}) {
     std::vector<std::unique_ptr<GuardedMemory>> memory;
     std::vector<void*> host, device;
     for (const HostTensor& each : tensors_) {
@@ -54,26 +85,35 @@ class CaseTensors {
       device.push_back(memory.back()->data());
     }
     run_on_device(l, device);
-    const GuardedBuffer found(tensors_.back().data->size());
+    const GuardedBuffer found(tensors_.back().data->size()), again(found.size());
     check_cuda(cudaMemcpy(found.data(), memory.back()->data(), found.size(), cudaMemcpyDeviceToHost), "copying back");
+    run_on_device(l, device);
+    check_cuda(cudaMemcpy(again.data(), memory.back()->data(), found.size(), cudaMemcpyDeviceToHost), "copying back");
+    if (std::memcmp(found.data(), again.data(), found.size()) != 0) return static_cast<std::int64_t>(found.size());
+    if (prepare_host) prepare_host();
     const GuardedBuffer scratch(4 * found.size() + 4);  // f32 sums of a scatter
     if constexpr (std::is_same_v<Loops, ops::GatherScatterLoops>) host.push_back(scratch.data());
-    ops::run_loops(l, host, threads);
+    run_on_host(l, host);
     return compare_results(found.data(), tolerance);
   }
 
  private:
-  template <class Loops> static void run_on_device(const Loops& l, std::span<void* const> data) {
+  template <class Loops> void run_on_device(const Loops& l, std::span<void* const> data) {
     std::size_t bytes = 0;
     if constexpr (requires { ops::cuda::workspace_bytes(l); }) bytes = ops::cuda::workspace_bytes(l);
     const DeviceMemory memory(bytes + 256);
     const device::DeviceWorkspace workspace{memory.data(), bytes};
     const auto run = [&]() -> Status {
       if (const Reason why = ops::cuda::unsupported_reason(l)) return input_error(why.text());
-      if constexpr (requires { ops::cuda::run_loops(l, data, workspace, nullptr); })
+      if constexpr (std::is_same_v<Loops, ops::ConvLoops>) {
+        // Without multiprocessors that need warps, threads compute as many results as their registers hold.
+        const int multiprocessors = random_.flip() ? 0 : device::multiprocessor_count();
+        return device::launch_generated(ops::generate_convolution_kernel(l, data, multiprocessors), nullptr);
+      } else if constexpr (requires { ops::cuda::run_loops(l, data, workspace, nullptr); }) {
         return ops::cuda::run_loops(l, data, workspace, nullptr);
-      else
+      } else {
         return ops::cuda::run_loops(l, data, nullptr);
+      }
     };
     if (const Status done = run(); !done) {
       std::fprintf(stderr, "%s\n", done.error().message.c_str());
@@ -127,6 +167,61 @@ std::int64_t check_large_indexed(RandomLayouts& random, bool is_scatter) {
   random.fill_indices(l.indices, tensors.add(l.indices, rows), used);
   tensors.add(l.result, l.result_elements);
   return tensors.count_differences(l);
+}
+
+struct ScatterSizes {
+  std::int64_t batches = 1, rows = 1, width = 1, targets = 1;
+};
+// Contiguous rows: in a third of the cases they have any index, in others half or all of them have the same one. A
+// tenth of the rows is out of range.
+std::int64_t check_scatter(RandomLayouts& random, const ScatterSizes& sizes) {
+  const auto [batches, rows, width, targets] = sizes;
+  ops::GatherScatterLoops l{.is_scatter = true, .values = random.float_dtype(), .result = random.float_dtype()};
+  l.axes = {{batches, rows * width, rows, targets * width}, {rows, width, 1, 0}, {width, 1, 0, 1}};
+  l.index_extent = targets;
+  l.index_stride = width;
+  l.result_elements = batches * targets * width;
+  CaseTensors tensors(random);
+  const GuardedBuffer &values = tensors.add_floats(l.values, batches * rows * width),
+                      &indices = tensors.add(l.indices, batches * rows);
+  random.fill_indices(l.indices, indices, targets);
+  tensors.add(l.result, l.result_elements);
+  const std::int64_t skew = random.below(3), repeated = random.below(targets);
+  std::vector<std::int64_t> left_out;
+  for (std::int64_t i = 0; i < batches * rows; ++i) {
+    if (skew == 2 || (skew == 1 && random.flip())) indices.as<std::int32_t>()[i] = static_cast<std::int32_t>(repeated);
+    if (random.below(10) > 0) continue;
+    const std::int64_t outside[] = {-1, targets, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()};
+    indices.as<std::int32_t>()[i] = static_cast<std::int32_t>(outside[random.below(4)]);
+    left_out.push_back(i);
+  }
+  // A CPU takes no index that is out of range; it adds zeros instead.
+  return tensors.count_differences(l, 0, [&, row_width = width] {
+    for (const std::int64_t i : left_out) {
+      indices.as<std::int32_t>()[i] = 0;
+      for (std::int64_t c = 0; c < row_width; ++c) RandomLayouts::store(l.values, values.data(), i * row_width + c, 0);
+    }
+  });
+}
+// Odd and aligned rows, less or more than a slice of columns, and lists of rows that fit into shared memory or not.
+std::int64_t check_skewed_scatter(RandomLayouts& random) {
+  const std::int64_t widths[] = {1, 1 + random.below(40), 8 * (1 + random.below(20)), 1 + random.below(700),
+                                 8 * (1 + random.below(100))},
+                     targets[] = {1, 1 + random.below(20), 1 + random.below(2000), 1 + random.below(50000)};
+  const std::int64_t width = widths[random.below(5)];
+  return check_scatter(random, {.batches = random.flip() ? 1 : 1 + random.below(4),
+                                .rows = 1 + random.below(width > 200 ? 4000 : 30000),
+                                .width = width,
+                                .targets = std::min(targets[random.below(4)], 4000000 / width)});
+}
+// So many rows of the result that all rows are sorted, also over several batches.
+std::int64_t check_sorted_scatter(RandomLayouts& random) {
+  constexpr std::int64_t max_bucketed_targets = ops::cuda::max_bucketed_targets;
+  const std::int64_t batches = 1 + random.below(2);
+  return check_scatter(random, {.batches = batches,
+                                .rows = 1 + random.below(random.flip() ? 1000 : 200000),
+                                .width = random.flip() ? 8 : 1 + random.below(3),
+                                .targets = max_bucketed_targets / batches + 1 + random.below(1000)});
 }
 
 std::int64_t check_sums(RandomLayouts& random) {
@@ -255,32 +350,16 @@ void fill_small_integers(RandomLayouts& random, DType dtype, const GuardedBuffer
   for (std::int64_t i = 0; i < elements; ++i)
     RandomLayouts::store(dtype, out.data(), i, static_cast<float>(random.below(5) - 2));
 }
-std::int64_t check_convolution(RandomLayouts& random) {
-  ops::ConvLoops l{.x = random.float_dtype(), .w = random.float_dtype(), .y = random.float_dtype()};
-  const std::int64_t dimensions = 1 + random.below(3), inputs = random.flip() ? 1 : 1 + random.below(3);
-  l.batch = 1 + random.below(3);
-  l.groups = 1 + random.below(9);
-  l.channels = l.groups * inputs;
-  l.out_channels = l.groups * (1 + random.below(3));
-  l.stride = random.flip() ? 1 : 1 + random.below(3);
-  l.dilation = random.flip() ? 1 : 1 + random.below(3);
-  l.padding = random.below(5);
-  std::int64_t in = 1, out = 1, kernel = 1;
-  for (std::int64_t d = 0; d < dimensions; ++d) {
-    ops::ConvWindow window{.kernel = 1 + random.below(random.below(4) == 0 ? 13 : 5)};
-    const std::int64_t reach = (window.kernel - 1) * l.dilation + 1;
-    window.in = std::max<std::int64_t>(reach - 2 * l.padding, 1) + random.below(dimensions == 3 ? 6 : 60);
-    window.out = (window.in + 2 * l.padding - reach) / l.stride + 1;
-    in *= window.in;
-    out *= window.out;
-    kernel *= window.kernel;
-    l.windows.push_back(window);
-  }
+std::int64_t check_convolution(RandomLayouts& random, bool channels_last) {
+  using ops::loops_testing::count_elements;
+  const ops::ConvLoops l = ops::loops_testing::make_convolution_case(random, channels_last);
   CaseTensors tensors(random);
-  const std::int64_t elements[] = {l.batch * l.channels * in, l.out_channels * inputs * kernel};
+  const std::int64_t elements[] = {
+      l.batch * l.channels * count_elements(l, &ops::ConvWindow::in),
+      l.out_channels * (l.channels / l.groups) * count_elements(l, &ops::ConvWindow::kernel)};
   fill_small_integers(random, l.x, tensors.add(l.x, elements[0]), elements[0]);
   fill_small_integers(random, l.w, tensors.add(l.w, elements[1]), elements[1]);
-  tensors.add(l.y, l.batch * l.out_channels * out);
+  tensors.add(l.y, l.batch * l.out_channels * count_elements(l, &ops::ConvWindow::out));
   return tensors.count_differences(l);
 }
 
@@ -309,12 +388,15 @@ const LoopCheck checks[] = {
     {"rotary", [](RandomLayouts& random) { return check_rotary(random, false); }},
     {"quantize", check_quantize},
     {"dequantize", check_dequantize},
-    {"convolution", check_convolution},
+    {"convolution", [](RandomLayouts& random) { return check_convolution(random, false); }},
+    {"convolution of channels", [](RandomLayouts& random) { return check_convolution(random, true); }},
     {"recurrence", check_recurrence},
     {"large gather", [](RandomLayouts& random) { return check_large_indexed(random, false); }},
     {"pool of channels", [](RandomLayouts& random) { return check_pool(random, true); }},
     {"large rotary", [](RandomLayouts& random) { return check_rotary(random, true); }},
     {"large scatter", [](RandomLayouts& random) { return check_large_indexed(random, true); }},
+    {"skewed scatter", check_skewed_scatter},
+    {"sorted scatter", check_sorted_scatter},
     {"long running sums", check_long_sums},
     {"long top-k", [](RandomLayouts& random) { return check_topk(random, true); }},
 };

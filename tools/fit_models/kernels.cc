@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "fit_models/epilogues.h"
 #include "fit_models/files.h"
 #include "fit_models/rewrite.h"
 #include "fit_models/spreads.h"
@@ -57,6 +58,10 @@ KernelConstants initial_kernel_constants() {
   out.attention_merge_cycles = 5000;
   out.attention_split_cycles = 100;
   out.backward_multiply_share = 0.6;
+  out.epilogue_step_cycles = 400;
+  out.epilogue_vector_cycles = 100;
+  out.epilogue_matrix_cycles = 400;
+  out.epilogue_hidden_share = 0.5;
   return out;
 }
 
@@ -104,6 +109,39 @@ void fit_attention_backward(const std::vector<TimedAttentionBackward>& timings, 
   });
 }
 
+// Minimizes squares, which have no kinks: changing one number at a time stops at a kink of the absolute errors.
+void fit_epilogues(const std::vector<TimedEpilogue>& timings, const DeviceNumbers& device, KernelConstants& numbers) {
+  const KernelConstantsOverride tried(numbers);
+  descend(numbers,
+          {&KernelConstants::epilogue_step_cycles, &KernelConstants::epilogue_vector_cycles,
+           &KernelConstants::epilogue_matrix_cycles, &KernelConstants::epilogue_hidden_share},
+          [&] {
+            double sum = 0;
+            for (const double ratio : epilogue_ratios(timings, false, device)) sum += off(ratio, 1) * off(ratio, 1);
+            return sum;
+          });
+}
+
+void print_held_out_epilogues(const std::vector<TimedEpilogue>& timings, const DeviceNumbers& device,
+                              const KernelConstants& numbers) {
+  const KernelConstantsOverride fitted(numbers);
+  const PredictionSpread& spread = find_spread("product");
+  std::vector<double> errors;
+  double sum = 0;
+  int inside = 0;
+  for (const double ratio : epilogue_ratios(timings, true, device)) {
+    errors.push_back(100 * off(ratio, 1));
+    sum += errors.back();
+    inside += ratio >= spread.low && ratio <= spread.high;
+  }
+  std::sort(errors.begin(), errors.end());
+  fmt::print(
+      "Epilogues on {} held-out timings: mean error {:.1f} %, median {:.1f} %, 90th percentile {:.1f} %, largest "
+      "{:.1f} %; {} are inside the interval of products.\n",
+      errors.size(), sum / static_cast<double>(errors.size()), errors[errors.size() / 2],
+      errors[errors.size() * 9 / 10], errors.back(), inside);
+}
+
 // Header lines of the files that are not made from timings of products.
 std::string facts_of(const Results& results) {
   return fmt::format(
@@ -126,7 +164,11 @@ Result<KernelConstants> fit_kernels(const Samples& samples, const Form& form, co
   fit_backward(results->passes, *h200, numbers);
   fit_attention(results->attention, *h100, numbers);
   fit_attention_backward(results->attention_backward, *h100, numbers);
+  const auto epilogues = read_epilogues(root, results->h200, *h200);
+  if (!epilogues) return epilogues.error();
+  fit_epilogues(*epilogues, *h200, numbers);
   for (const NamedNumber<KernelConstants>& x : named_kernel_constants()) numbers.*x.member = rounded(numbers.*x.member);
+  print_held_out_epilogues(*epilogues, *h200, numbers);
   return numbers;
 }
 

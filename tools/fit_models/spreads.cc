@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "fit_models/epilogues.h"
 #include "fit_models/rewrite.h"
 #include "ridge/base/file.h"
 #include "ridge/machine/machine.h"
@@ -146,7 +147,9 @@ Result<Results> read_results(const std::string& root) {
              suite = in("h100_matmul_suite.json");
   for (const auto* each : {&attention, &backward, &geglu, &streams, &repeats, &suite})
     if (!*each) return each->error();
+  RIDGE_TRY(epilogue_day, read_epilogue_day(root));
   Results out;
+  out.day = epilogue_day;
   try {
     out.h100 = attention->at("device").get<std::string>();
     out.h200 = streams->at("device").get<std::string>();

@@ -25,6 +25,10 @@ constexpr NamedNumber<KernelConstants> kernel_constant_fields[] = {
     {"attention_merge", &KernelConstants::attention_merge_cycles},
     {"attention_part", &KernelConstants::attention_split_cycles},
     {"attention_backward_multiplies", &KernelConstants::backward_multiply_share},
+    {"epilogue_step", &KernelConstants::epilogue_step_cycles},
+    {"epilogue_vector", &KernelConstants::epilogue_vector_cycles},
+    {"epilogue_matrix", &KernelConstants::epilogue_matrix_cycles},
+    {"epilogue_hidden", &KernelConstants::epilogue_hidden_share},
 };
 constexpr NamedNumber<HopperRates> hopper_rate_fields[] = {
     {"clock", &HopperRates::clock_share},         {"busy_clock", &HopperRates::busy_clock_share},

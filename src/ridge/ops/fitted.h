@@ -34,6 +34,7 @@ struct KernelConstants {
   double attention_multiply_share, exposed_exponential_share, attention_l2_share;
   double attention_item_cycles, attention_merge_cycles, attention_split_cycles;
   double backward_multiply_share;  // The same for attention's backward pass
+  double epilogue_step_cycles, epilogue_vector_cycles, epilogue_matrix_cycles, epilogue_hidden_share;
 };
 const KernelConstants& kernel_constants();
 Result<KernelConstants> parse_kernel_constants(std::string_view csv, const std::string& source);

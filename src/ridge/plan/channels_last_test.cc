@@ -102,6 +102,24 @@ TEST(ChannelsLast, PadsFewChannelsToRowsOfWindows) {
   EXPECT_EQ(product.pixel_windows->tap_stride, 32);
 }
 
+TEST(ChannelsLast, IsTheOrderOfDepthwiseConvolutionsInMemory) {
+  EXPECT_EQ(list_steps(plan_on_device("x: bf16[2, 9, 8]  w: bf16[8, 3, 1]\n"
+                                      "y: bf16[2, 7, 8] = conv(x, w, groups = 8)")),
+            std::vector<std::string>{"loops"});
+  EXPECT_EQ(list_steps(plan_on_device("x: f32[2, 99, 8]  w: f32[8, 33, 1]\n"
+                                      "y: f32[2, 67, 8] = conv(x, w, groups = 8)")),
+            (std::vector<std::string>{"x channels first", "loops", "y channels last"}))
+      << "a row of the window exceeds the registers";
+  const Plan plan = plan_on_device(
+      "dims N = 2, H = 6, W = 6, C = 64, K = 64\nx: bf16[N, C, H, W]  w: bf16[K, 1, 3, 3]  u: bf16[K, C, 1, 1]\n"
+      "v: bf16[C, K, 1, 1]\na[N, K, H, W] = conv(x, u)\nb[N, K, H, W] = conv(a, w, padding = 1, groups = K)\n"
+      "y: bf16[N, C, H, W] = conv(b, v)",
+      false);
+  EXPECT_EQ(list_steps(plan), (std::vector<std::string>{"x[N, C, H, W] to [N, H, W, C] order", "product", "loops",
+                                                        "product", "y[N, H, W, C] to [N, C, H, W] order"}))
+      << "products have channels last in memory";
+}
+
 TEST(ChannelsLast, RunsWhatTheCopyEngineCannotLoadAsDirectSums) {
   for (const char* text :
        {"x: f32[2, 8, 9]  w: f32[4, 8, 3]\ny: f32[2, 4, 7] = conv(x, w)",                    // no tensor cores

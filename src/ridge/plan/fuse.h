@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,12 +25,14 @@ enum class Target { cpu, cuda };
 
 struct FuseOptions {
   Target target = Target::cpu;
-  bool fuse = true;                        // false gives each statement its own kernel
-  std::vector<int> stored_tensors = {};    // tensors that must be stored, whichever kernels read them
-  bool fuse_epilogues = true;              // false if products run in a library without fused epilogues
-  bool library_attention = false;          // true if that library has an attention forward kernel
-  std::vector<int> unfused_products = {};  // products that share no kernel with another product, because that is faster
-  bool generate_kernels = true;            // true if CUDA kernels can be compiled for the program at run time
+  bool fuse = true;                      // false gives each statement its own kernel
+  std::vector<int> stored_tensors = {};  // tensors that must be stored, whichever kernels read them
+  bool fuse_epilogues = true;            // false if products run in a library without fused epilogues
+  bool library_attention = false;        // true if that library has an attention forward kernel
+  // Products in separate kernels because that is faster, with the reason: products that share no kernel with another
+  // product, and products and convolutions that share no kernel with pointwise statements.
+  std::map<int, std::string> unpaired_products = {}, products_without_epilogue = {};
+  bool generate_kernels = true;  // true if CUDA kernels can be compiled for the program at run time
 };
 
 struct FusionGroup {

@@ -206,13 +206,11 @@ TEST(Fuse, DoesNotFuseIfSeparateKernelsAreFaster) {
         {.target = Target::cuda}, {{"N", n}, {"D", d}, {"F", f}});
     return x.boundary_texts().empty() ? x.groups() : x.boundary_texts().at(0);
   };
-  EXPECT_EQ(with_epilogue("b: bf16[F]", 512, 512, 512), "u y");
-  EXPECT_EQ(with_epilogue("b: bf16[F]", 2048, 4096, 2048), "u y");
+  EXPECT_EQ(with_epilogue("b: bf16[F]", 4096, 1024, 4096), "u y");
   EXPECT_EQ(with_epilogue("b: bf16[N, F]", 2048, 4096, 2048), "u y");
-  EXPECT_EQ(
-      with_epilogue("b: bf16[F]", 4096, 1024, 4096),
-      "u | y: a separate kernel is faster on the device for this many results with K = 1024: products do not hide the "
-      "epilogue");
+  EXPECT_EQ(first_boundary("x: bf16[N, D]  w: bf16[F, D]\nu[N, F] = x * w\ny: bf16[N, F] = gelu(u)",
+                           {.target = Target::cuda, .products_without_epilogue = {{0, "the times decide"}}}),
+            "u | y: the times decide");
   const std::string otherwise =
       "u | y: a separate kernel is faster on the device for epilogue operands whose dtype or layout differs from a "
       "16-bit result's";

@@ -85,13 +85,25 @@ class FusionBlockers {
     return {};
   }
 
+  // Returns why the products have no fused epilogue in this plan, whatever the kernels of the target can do.
+  Reason separate_epilogue_reason(const std::vector<int>& products) const {
+    if (!state_.options.fuse_epilogues) return "the library's products have no fused epilogue";
+    return find_reason(state_.options.products_without_epilogue, products);
+  }
+
+  static Reason find_reason(const std::map<int, std::string>& reasons, const std::vector<int>& products) {
+    for (const int p : products)
+      if (const auto found = reasons.find(p); found != reasons.end()) return found->second;
+    return {};
+  }
+
   Reason products_blocker(const std::vector<int>& set, const std::vector<int>& products) const {
     if (set.size() == 1) return {};
-    if (!state_.options.fuse_epilogues) return "the library's products have no fused epilogue";
+    if (auto why = separate_epilogue_reason(products)) return why;
     if (products.size() > 2) return "a kernel has at most two products";
+    if (products.size() == 2)
+      if (auto why = find_reason(state_.options.unpaired_products, products)) return why;
     for (const int p : products) {
-      if (products.size() > 1 && contains(state_.options.unfused_products, p))
-        return "the two products are predicted to be faster in separate kernels";
       const auto& c = std::get<Contraction>(state_.statement_at(p).op);
       if (state_.dtype_of(c.left) == DType::int8 && state_.dtype_of(c.right) == DType::int8)
         return fmt::format("{} sums int8 * int8, which is exact in int32 but not in f32", state_.name_of(c.result));
@@ -106,7 +118,7 @@ class FusionBlockers {
 
   Reason convolution_set_blocker(const std::vector<int>& set, int convolution) const {
     if (set.size() == 1) return {};
-    if (!state_.options.fuse_epilogues) return "the library's products have no fused epilogue";
+    if (auto why = separate_epilogue_reason({convolution})) return why;
     const auto& e = std::get<Expression>(state_.statement_at(convolution).op);
     const std::vector<int> in = expression_operands(e);
     const std::size_t channels = conv_axes(*e.routine, state_.shapes[in[0]].size()).channels;

@@ -21,11 +21,19 @@ ops::LoopAxis loop_axis(const SizedAxis& axis, const View& values, const View& i
   return {axis.extent, stride_of(values, axis.dim), stride_of(indices, axis.dim), stride_of(result, axis.dim)};
 }
 
+// True if a tensor of a convolution is dense with its channels last in memory, whatever the order of its axes.
+bool has_dense_channels_last(Shape shape, const Routine& conv) {
+  shape = channels_first(std::move(shape), conv);
+  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  return is_dense(shape);
+}
+
 // Lowers a depthwise convolution that reads and writes channels last.
 void lower_channels_last(Lowering& to, int group, const Expression& e, ops::ConvLoops conv) {
   conv.channels_last = true;
   const std::vector<int> in = expression_operands(e);
-  const int input = convert_tensor(to, group, in[0], conv.x), weights = convert_tensor(to, group, in[1], conv.w);
+  const int input = convert_tensor(to, group, in[0], conv.x),
+            weights = convert_conv_operand(to, group, in[1], *e.routine, conv.w);
   to.plan.steps.push_back({.group = group,
                            .kernel = std::move(conv),
                            .buffers = {input, weights, to.view_of(e.result).buffer},
@@ -41,8 +49,10 @@ void lower_direct_convolution(Lowering& to, int group, const Expression& e) {
   out.x = loaded(in[0]);
   out.w = loaded(in[1]);
   out.y = to.dtype_of(e.result);
-  if (e.routine->channels_last && to.plan.fusion.target == Target::cpu && ops::uses_channel_blocks(out) &&
-      is_dense(to.shape_of(in[0])) && is_dense(to.shape_of(e.result)))
+  const bool takes_channels_last =
+      to.plan.fusion.target == Target::cpu ? ops::uses_channel_blocks(out) : ops::can_convolve_channels_last(out);
+  if (takes_channels_last && has_dense_channels_last(to.shape_of(in[0]), *e.routine) &&
+      has_dense_channels_last(to.shape_of(e.result), *e.routine))
     return lower_channels_last(to, group, e, std::move(out));
   const int input = convert_conv_operand(to, group, in[0], *e.routine, out.x),
             weights = convert_conv_operand(to, group, in[1], *e.routine, out.w),

@@ -74,13 +74,14 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
 // Errors: a scatter that adds rows to an input, which no kernel does.
 Status check_no_added_rows(const Program& program);
 
-// Chooses on a device whether two products of one operand share a kernel with the gate that reads both. No rule decides
-// whether that is faster: both plans are made, and the one with the shorter predicted time is used.
+// Chooses on a device whether two products of one operand share a kernel with the gate that reads both, and whether a
+// product or a convolution shares a kernel with its epilogue. No rule decides which is faster: both plans are made, and
+// the one with the shorter predicted time is used.
 
 // Returns the predicted time of the plan's kernels in sequence, or nullopt if the device has no kernel for a step.
 std::optional<double> predict_plan_seconds(const Plan& plan, const ops::DeviceNumbers& device);
 
-// Like `make_plan`, with the products in separate kernels wherever that is predicted to be faster.
+// Like `make_plan`, with products and epilogues in separate kernels wherever that is predicted to be faster.
 Result<Plan> plan_fastest_fusion(const Program& program, const Bindings& dims, const FuseOptions& options,
                                  const ops::DeviceNumbers& device);
 

@@ -32,16 +32,21 @@ std::vector<int> products_of(const Program& program) {
   return out;
 }
 
-// Options for every subset of products unfused; for products without epilogues; and for one kernel per statement.
+// Options for every subset of products without another product, for every subset without an epilogue, with and without
+// pairs of the other products; and for one kernel per statement.
 std::vector<FuseOptions> all_fuse_options(const Program& program) {
   std::vector<FuseOptions> out{{.target = Target::cuda, .fuse = false},
                                {.target = Target::cuda, .fuse_epilogues = false}};
   const std::vector<int> products = products_of(program);
   for (unsigned subset = 0; subset < 1u << products.size(); ++subset) {
-    FuseOptions how{.target = Target::cuda};
-    for (std::size_t i = 0; i < products.size(); ++i)
-      if ((subset >> i & 1) != 0) how.unfused_products.push_back(products[i]);
-    out.push_back(how);
+    FuseOptions unpaired{.target = Target::cuda}, plain = unpaired, both = unpaired;
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      both.unpaired_products[products[i]] = "separate";
+      if ((subset >> i & 1) == 0) continue;
+      unpaired.unpaired_products[products[i]] = "separate";
+      plain.products_without_epilogue[products[i]] = both.products_without_epilogue[products[i]] = "separate";
+    }
+    out.insert(out.end(), {unpaired, plain, both});
   }
   return out;
 }

@@ -26,7 +26,7 @@ class RandomConvolution {
     const int groups = below(5) == 0 ? 2 : 1, axes = 1 + below(3);
     const int stride = 1 + below(3), padding = below(4), dilation = 1 + below(3);
     Bindings sizes{{"N", 1 + below(4)}, {"C", groups == 2 ? 128 : pick_channels()}, {"K", groups * pick_channels()}};
-    std::string image, window, result, ones;
+    std::string image, window, result, ones, threes;
     constexpr int extents[] = {300, 20, 6};  // with one, two or three window dimensions
     for (int i = 0; i < axes; ++i) {
       const int kernel = 1 + below(axes == 3 ? 3 : 5), extent = extents[axes - 1];
@@ -35,6 +35,7 @@ class RandomConvolution {
       result += fmt::format(", P{}", i);
       window += fmt::format(", {}", kernel);
       ones += ", 1";
+      threes += ", 3";
       sizes[fmt::format("H{}", i)] = in;
       sizes[fmt::format("P{}", i)] = (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
     }
@@ -50,10 +51,13 @@ class RandomConvolution {
                             dtype, result, conv);
         break;
       default:
-        text += fmt::format(
-            "b: {0}[K]  v: {0}[L, K{3}]\nc[N, K{1}] = {2}\nh[N, K{1}] = relu(c + b)\n"
-            "y: {0}[N, L{1}] = conv(h, v)",
-            dtype, result, conv, ones);
+        text += fmt::format("b: {0}[K]  v: {0}[L, K{3}]\nc: {0}[N, K{1}] = {2}\n", dtype, result, conv, ones);
+        if (below(2) == 0)  // depthwise, between products that have channels last in memory
+          text += fmt::format("d: {0}[K, 1{2}]\nh: {0}[N, K{1}] = conv(c, d, padding = 1, groups = K)\n", dtype, result,
+                              threes);
+        else
+          text += fmt::format("h[N, K{0}] = relu(c + b)\n", result);
+        text += fmt::format("y: {0}[N, L{1}] = conv(h, v)", dtype, result);
         sizes["L"] = pick_channels();
     }
     return {std::move(text), std::move(sizes)};

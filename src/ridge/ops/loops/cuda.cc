@@ -53,7 +53,9 @@ Reason unsupported_reason(const RotaryLoops& l) { return too_many_axes_reason(l.
 Reason unsupported_reason(const QuantizeLoops& l) { return too_many_axes_reason(l.axes); }
 Reason unsupported_reason(const DequantizeLoops&) { return {}; }
 Reason unsupported_reason(const ConvLoops& conv) {
-  if (conv.channels_last) return "direct convolutions: expected channels in second place, found them last";
+  if (conv.channels_last && !can_convolve_channels_last(conv))
+    return "expected channels in second place, found them last with " + std::to_string(conv.groups) + " groups of " +
+           std::to_string(conv.channels) + " channels; they may be last if each channel is a group of a small window";
   return generated_kernel_reason("direct convolutions");
 }
 Reason unsupported_reason(const FoldLoops& fold) {

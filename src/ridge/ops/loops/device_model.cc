@@ -5,6 +5,8 @@
 
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fitted.h"
+#include "ridge/ops/loops/device/limits.h"
+#include "ridge/ops/loops/device/source.h"
 #include "ridge/ops/loops/indexed.h"
 #include "ridge/ops/loops/model.h"
 #include "ridge/ops/loops/model_terms.h"
@@ -34,12 +36,23 @@ double sort_seconds(double keys, double bits, double key, const DeviceNumbers& d
   return (2 + passes) * device.launch_s +
          passes * 2 * keys * (key + position_bytes) / std::min(device.l2_bytes_per_s, device.memory_bytes_per_s);
 }
+// Returns the rows of a scatter's result, over all batches.
+double count_scatter_targets(const GatherScatterLoops& l) {
+  double targets = real(l.index_extent);
+  for (const LoopAxis& axis : l.axes)
+    if (axis.indices != 0 && axis.result != 0) targets *= real(axis.extent);
+  return targets;
+}
 double bits_of(double count) { return std::ceil(std::log2(std::max(count, 2.0))); }
 
 }  // namespace
 
+// Scatters follow scatter_buckets.cu: two kernels, in which loads of indices, starts, rows and values wait for each
+// other, and whose second sorts a bucket's rows again for each slice of columns. With more targets they sort all rows.
 Result<Forecast> forecast(const GatherScatterLoops& l, const DeviceNumbers& device) {
-  constexpr double widest_word = 16;
+  constexpr double widest_word = 16, slice_bytes = 512;
+  // Loads of a scatter's two kernels that wait for each other, from its times on an H200 (2026-11-29)
+  constexpr double dependent_loads = 32;
   const IndexedAxes axes(l.axes);
   const double rows = real(count_points(axes.outer)), elements = rows * real(axes.inner.extent);
   const double keys = axes.is_row() ? rows : elements, index_bytes = bytes_of(l.indices, keys);
@@ -55,9 +68,17 @@ Result<Forecast> forecast(const GatherScatterLoops& l, const DeviceNumbers& devi
                          indexed_item * items, device);
   }
   const double results = real(l.result_elements), result_items = bytes_of(l.values, results) / item_bytes;
-  Forecast out = make_forecast("scatter", index_bytes + values_bytes + bytes_of(l.result, results),
-                               indexed_item * (items + result_items), device);
-  out.seconds += 2 * device.launch_s + sort_seconds(keys, bits_of(real(l.index_extent)), key_bytes, device);
+  const double bytes = index_bytes + values_bytes + bytes_of(l.result, results), targets = count_scatter_targets(l);
+  const double instructions = indexed_item * (items + result_items);
+  if (targets <= real(cuda::max_bucketed_targets)) {
+    const double sorts = 1 + std::ceil(bytes_of(l.values, elements / keys) / slice_bytes);  // Each counts, then places
+    Forecast out = make_forecast("scatter", bytes, instructions + 2 * sorts * keys * sorted_key_pass, device);
+    out.seconds += device.launch_s + dependent_loads * load_latency_cycles / device.clock_hz +
+                   (1 + 2 * sorts) * keys * key_bytes / device.l2_bytes_per_s;
+    return out;
+  }
+  Forecast out = make_forecast("scatter", bytes, instructions, device);
+  out.seconds += 2 * device.launch_s + sort_seconds(keys, bits_of(targets), key_bytes, device);
   return out;
 }
 
@@ -170,10 +191,12 @@ Result<Forecast> forecast(const ConvLoops& l, const DeviceNumbers& device) {
   }
   const double images = real(l.batch), each = real(l.channels / std::max<std::int64_t>(l.groups, 1));
   const double results = images * real(l.out_channels) * outputs;
+  const double instructions = l.channels_last ? count_depthwise_instructions(l, device.multiprocessors)
+                                              : results * (each * kernel * instructions_per_product + indexed_item);
   return make_forecast("direct_convolution",
                        bytes_of(l.x, images * real(l.channels) * inputs) +
                            bytes_of(l.w, real(l.out_channels) * each * kernel) + bytes_of(l.y, results),
-                       results * (each * kernel * instructions_per_product + indexed_item), device);
+                       instructions, device);
 }
 
 }  // namespace ridge::ops

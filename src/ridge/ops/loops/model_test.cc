@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ridge::ops {
 namespace {
 
@@ -60,6 +62,42 @@ TEST(LoopsModel, counts_what_a_device_moves_once) {
             120 * 4 + 5 * 4 + 120 * 4);
 }
 
+// Two kernels add rows to few targets; for many there are also a histogram, its sums and a pass for each byte of a
+// target, between one that writes keys and one that finds where each target begins.
+TEST(LoopsModel, counts_the_launches_of_scatters_on_a_device) {
+  const auto launches = [](std::int64_t targets, std::int64_t batches) {
+    const GatherScatterLoops l{.is_scatter = true,
+                               .axes = {{batches, 80, 10, targets * 8}, {10, 8, 1, 0}, {8, 1, 0, 1}},
+                               .index_extent = targets,
+                               .index_stride = 8,
+                               .result_elements = batches * targets * 8};
+    DeviceNumbers slow = hopper;
+    slow.launch_s += 1;
+    return std::lround(forecast(l, slow)->seconds - forecast(l, hopper)->seconds);
+  };
+  EXPECT_EQ(launches(100, 1), 2);
+  EXPECT_EQ(launches(640 * 1024, 1), 2);
+  EXPECT_EQ(launches(640 * 1024 + 1, 1), 8);
+  EXPECT_EQ(launches(320 * 1024, 3), 8);
+  EXPECT_EQ(launches((1 << 24) + 1, 1), 9);
+}
+
+// Each slice of 512 bytes of a row sorts the rows again.
+TEST(LoopsModel, wide_rows_of_scatters_are_sorted_for_each_slice) {
+  const auto seconds = [](std::int64_t columns) {
+    DeviceNumbers slow = hopper;
+    slow.l2_bytes_per_s = 1;
+    const GatherScatterLoops l{.is_scatter = true,
+                               .axes = {{10, columns, 1, 0}, {columns, 1, 0, 1}},
+                               .index_extent = 3,
+                               .index_stride = columns,
+                               .result_elements = 3 * columns};
+    return std::lround(forecast(l, slow)->seconds);
+  };
+  EXPECT_EQ(seconds(128), 10 * 4 * (1 + 2 * 2));
+  EXPECT_EQ(seconds(129), 10 * 4 * (1 + 2 * 3));
+}
+
 // A step waits for the previous one, however few lines there are.
 TEST(LoopsModel, recurrences_take_time_for_each_step_on_a_device) {
   const auto seconds = [](std::int64_t lines, std::int64_t steps) {
@@ -109,6 +147,24 @@ TEST(LoopsModel, a_depthwise_convolution_fills_blocks_of_channels) {
   const double transposed = cpu_forecast(conv, 1).vector_flops;
   conv.channels_last = true;
   EXPECT_LT(cpu_forecast(conv, 1).vector_flops, transposed);
+}
+
+// The device computes faster without its copies to channels second, and forecasts follow the tiles' instructions.
+TEST(LoopsModel, a_device_loads_pixels_of_channels_once_for_a_tile) {
+  ConvLoops conv{.x = DType::bf16,
+                 .w = DType::bf16,
+                 .y = DType::bf16,
+                 .batch = 32,
+                 .channels = 96,
+                 .out_channels = 96,
+                 .groups = 96,
+                 .windows = {{56, 56, 7}, {56, 56, 7}},
+                 .padding = 3};
+  const double second = forecast(conv, hopper)->seconds;
+  conv.channels_last = true;
+  const double last = forecast(conv, hopper)->seconds, products = 32.0 * 96 * 56 * 56 * 49;
+  EXPECT_LT(last, second);
+  EXPECT_GT(last, products / 128 / 132 / hopper.clock_hz);
 }
 
 TEST(LoopsModel, a_recurrence_costs_its_functions) {

@@ -29,8 +29,11 @@ struct ConvLoops {
 // strides need far more than the tensors have.
 double direct_convolution_scratch(const ConvLoops& conv);
 
-// True if a CPU computes vectors of one pixel of many channels. Only then may x and y have channels last.
+// True if a CPU computes vectors of one pixel of many channels. Only then may x and y have channels last on a CPU.
 bool uses_channel_blocks(const ConvLoops& conv);
+// True if a device has a kernel for channels last: each channel of x is a group, and a row of the window is so short
+// that a thread keeps its pixels in registers.
+bool can_convolve_channels_last(const ConvLoops& conv);
 
 // Extent of one loop and its strides in three tensors, in elements.
 struct LoopAxis {

@@ -9,6 +9,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/time/epilogue_seconds.h"
 #include "ridge/ops/product/time/plan_properties.h"
 #include "ridge/ops/product/trace.h"
 
@@ -75,7 +76,8 @@ std::string why_not_chosen(const MatmulProblem& p, const MatmulPlan& best, const
   return why_slower(tiled(best), tiled(candidate), multiprocessors);
 }
 
-// Returns the best plan of each other config and the second best of the chosen config.
+// Returns the best plan of each other config and the second best of the chosen config. Plans are chosen by the time of
+// the product alone, so all of them have the epilogue's time in the best plan.
 std::vector<Candidate> list_next_best(const MatmulCall& call, const MatmulPlan& best, double epilogue_s,
                                       const DeviceNumbers& device) {
   std::vector<Candidate> out;
@@ -86,21 +88,6 @@ std::vector<Candidate> list_next_best(const MatmulCall& call, const MatmulPlan& 
                      spread_on_device(device, "product").middle * (plan.predicted_s + epilogue_s),
                      why_not_chosen(call.problem, best, plan, device.multiprocessors)});
   return out;
-}
-
-// Returns the bytes of all epilogue operands, each element once.
-double epilogue_bytes(const MatmulCall& call) {
-  const MatmulProblem& p = call.problem;
-  const auto along = [](std::int64_t stride, std::int64_t extent) {
-    return stride == 0 ? 1.0 : static_cast<double>(extent);
-  };
-  double bytes = 0;
-  for (const EpilogueOperand* x :
-       {&call.epilogue.scale, &call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend})
-    if (x->data != nullptr)
-      bytes += along(x->batch_stride, p.batch) * along(x->row_stride, p.size.m) * along(x->col_stride, p.size.n) *
-               dtype_bits(x->dtype) / 8;
-  return bytes;
 }
 
 // Returns the bytes moved by copies of operands before the product: each element is read and written.
@@ -203,12 +190,11 @@ std::string why_slower(const TiledProduct& best, const TiledProduct& candidate, 
   return "nearly equal: fixed costs decide";
 }
 
-// Adds the full time of the epilogue operands: in the worst case nothing hides it.
 Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
   const MatmulPlan plan = choose_plan(given, plan_workspace_bytes, device);
   MatmulCall call = given;
   call.problem = to_uniform_batch(given.problem);
-  const double epilogue_s = epilogue_bytes(call) / device.memory_bytes_per_s;
+  const double epilogue_s = predict_epilogue_seconds(call, plan, device);
   Forecast out{.plan = describe_plan(plan, call.problem.a.dtype),
                .is_main_kernel = true,
                .spread = spread_on_device(device, "product")};

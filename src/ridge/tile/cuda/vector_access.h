@@ -53,34 +53,34 @@ template <NumberFormat format, int W> struct Pack {
 // runs.
 enum class CachePolicy { cached, streamed };
 
-// Reads `bytes` bytes, or returns zeros if `exists` is false. It has no branch, so that many reads are in flight.
-template <int bytes, CachePolicy policy> RIDGE_FN void read_bytes(u32* to, const void* from, bool exists = true) {
+// Reads `bytes` bytes, or returns zeros if `exists` is 0. It has no branch, so that many reads are in flight. `exists`
+// is no bool, so that testing a bit of a mask takes one instruction.
+template <int bytes, CachePolicy policy> RIDGE_FN void read_bytes(u32* to, const void* from, u32 exists = 1) {
   const u64 address = __cvta_generic_to_global(from);
-  const u32 predicate = exists;
   if constexpr (bytes == 16 && policy == CachePolicy::streamed)
     asm("{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
         " @p ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
         : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3])
-        : "l"(address), "r"(predicate));
+        : "l"(address), "r"(exists));
   else if constexpr (bytes == 16)
     asm("{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
         " @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
         : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3])
-        : "l"(address), "r"(predicate));
+        : "l"(address), "r"(exists));
   else if constexpr (bytes == 8)
     asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; mov.u32 %0, 0; mov.u32 %1, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
         : "=&r"(to[0]), "=&r"(to[1])
-        : "l"(address), "r"(predicate));
+        : "l"(address), "r"(exists));
   else
     asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; mov.u32 %0, 0; @p ld.global.nc.u32 %0, [%1]; }"
         : "=&r"(to[0])
-        : "l"(address), "r"(predicate));
+        : "l"(address), "r"(exists));
 }
-RIDGE_FN u16 read_16_bits(const void* from, bool exists) {
+RIDGE_FN u16 read_16_bits(const void* from, u32 exists) {
   u16 x;
   asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; mov.u16 %0, 0; @p ld.global.nc.u16 %0, [%1]; }"
       : "=&h"(x)
-      : "l"(__cvta_generic_to_global(from)), "r"(static_cast<u32>(exists)));
+      : "l"(__cvta_generic_to_global(from)), "r"(exists));
   return x;
 }
 template <int bytes, CachePolicy policy> RIDGE_FN void write_bytes(void* to, const u32* from) {
@@ -104,7 +104,7 @@ template <int bytes, CachePolicy policy> RIDGE_FN void write_bytes(void* to, con
   }
 }
 
-template <NumberFormat format> RIDGE_FN float read_one(const char* data, i64 at, bool exists = true) {
+template <NumberFormat format> RIDGE_FN float read_one(const char* data, i64 at, u32 exists = 1) {
   u32 word;
   if constexpr (format == NumberFormat::f32)
     read_bytes<4, CachePolicy::cached>(&word, data + at * 4, exists);
@@ -119,9 +119,9 @@ template <NumberFormat format> RIDGE_FN void write_one(char* data, i64 at, float
     reinterpret_cast<u16*>(data)[at] = round_to<format>(x);
 }
 
-// Reads W elements from element `at` on, a multiple of `aligned_elements`; returns zeros if `exists` is false.
+// Reads W elements from element `at` on, a multiple of `aligned_elements`; returns zeros if `exists` is 0.
 template <NumberFormat format, int W, int aligned_elements, CachePolicy policy>
-RIDGE_FN Pack<format, W> read(const char* data, i64 at, bool exists = true) {
+RIDGE_FN Pack<format, W> read(const char* data, i64 at, u32 exists = 1) {
   Pack<format, W> x;
   constexpr int bytes = aligned_elements * size_of<format>;
   if constexpr (bytes >= 4) {

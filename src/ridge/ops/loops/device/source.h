@@ -12,9 +12,13 @@ namespace ridge::ops {
 device::GeneratedKernel generate_recurrence_kernel(const RecurrenceLoops& l, std::span<void* const> data,
                                                    int multiprocessors);
 
-// Returns the kernel of a convolution, which instantiates convolution_kernels.h.
+// Returns the kernel of a convolution, which instantiates convolution_kernels.h or, for channels last,
+// depthwise_kernels.h; can_convolve_channels_last must then be true.
 device::GeneratedKernel generate_convolution_kernel(const ConvLoops& conv, std::span<void* const> data,
                                                     int multiprocessors);
+
+// Returns the instructions of all lanes of a convolution with channels last whose tensors are aligned.
+double count_depthwise_instructions(const ConvLoops& conv, int multiprocessors);
 
 // Returns the kernel of a fold, which instantiates fold_kernels.h.
 device::GeneratedKernel generate_fold_kernel(const FoldLoops& fold, std::span<void* const> data);

@@ -48,8 +48,14 @@ ConvLoops depthwise(std::int64_t size, std::int64_t kernel, std::int64_t stride)
           .stride = stride,
           .padding = padding};
 }
-device::GeneratedKernel convolution_kernel(const ConvLoops& conv) {
-  return generate_convolution_kernel(conv, pointers(3), multiprocessors);
+ConvLoops with_channels_last(ConvLoops conv, std::int64_t channels = 256, std::int64_t multiplier = 1) {
+  conv.channels = conv.groups = channels;
+  conv.out_channels = channels * multiplier;
+  conv.channels_last = true;
+  return conv;
+}
+device::GeneratedKernel convolution_kernel(const ConvLoops& conv, std::uintptr_t address = 4096) {
+  return generate_convolution_kernel(conv, pointers(3, address), multiprocessors);
 }
 
 device::GeneratedKernel fold_kernel(const FoldLoops& fold) { return generate_fold_kernel(fold, pointers(2)); }
@@ -69,6 +75,8 @@ TEST(GeneratedLoops, sources_do_not_depend_on_sizes) {
   EXPECT_EQ(recurrence_kernel(linear_recurrence(40000, 1600, true)).source,
             recurrence_kernel(linear_recurrence(50000, 3200, true)).source);
   EXPECT_EQ(convolution_kernel(depthwise(56, 3, 1)).source, convolution_kernel(depthwise(28, 3, 1)).source);
+  EXPECT_EQ(convolution_kernel(with_channels_last(depthwise(56, 7, 1))).source,
+            convolution_kernel(with_channels_last(depthwise(112, 7, 1))).source);
   EXPECT_EQ(fold_kernel(upsampling(56)).source, fold_kernel(upsampling(28)).source);
 }
 
@@ -103,14 +111,57 @@ TEST(GeneratedLoops, convolutions_reuse_rows_unless_the_kernel_is_large) {
   EXPECT_TRUE(has(convolution_kernel(depthwise(56, 31, 1)), "convolve<window, true>"));
 }
 
+// The source ends with the channels of x, those of y for each of them, the channels and threads of a tile, its rows,
+// its columns and the threads of a block.
+TEST(GeneratedLoops, tiles_of_channels_fit_the_problem) {
+  const ConvLoops large = with_channels_last(depthwise(56, 7, 1));
+  EXPECT_TRUE(has(convolution_kernel(large), "1, 1, 256, 1, 2, 16, 2, 8, 128};"));
+  EXPECT_TRUE(has(convolution_kernel(large, 4098), "1, 1, 256, 1, 1, 32, 4, 8, 128};")) << "pairs are not aligned";
+  EXPECT_TRUE(has(convolution_kernel(with_channels_last(depthwise(56, 7, 1), 255)), "255, 1, 1, 32, 4, 8, 128};"));
+  EXPECT_TRUE(has(convolution_kernel(with_channels_last(depthwise(56, 7, 1), 60, 2)), "60, 2, 1, 30, 4, 8, 128};"));
+  EXPECT_TRUE(has(convolution_kernel(with_channels_last(depthwise(28, 7, 1))), "256, 1, 2, 16, 2, 7, 128};"));
+  EXPECT_TRUE(has(convolution_kernel(with_channels_last(depthwise(56, 3, 2))), "256, 1, 2, 16, 1, 7, 128};"))
+      << "rows share no pixels unless the stride equals the dilation";
+  ConvLoops one = large;
+  one.batch = 1;
+  one.windows = {{7, 7, 7}, {7, 7, 7}};
+  EXPECT_TRUE(has(convolution_kernel(one), "256, 1, 1, 32, 1, 1, 128};")) << "small tiles give all processors work";
+  const std::int64_t blocks = 32 * 28 * 7 / 8 * 8;  // 8 tiles of 2 by 8 results and 8 blocks of 32 channels
+  EXPECT_EQ(convolution_kernel(large).blocks, blocks);
+  one.batch = 0;
+  EXPECT_EQ(convolution_kernel(one).blocks, 0);
+}
+
+TEST(GeneratedLoops, channels_are_last_only_for_small_windows_of_one_channel) {
+  EXPECT_TRUE(can_convolve_channels_last(depthwise(56, 7, 1)));
+  EXPECT_TRUE(can_convolve_channels_last(depthwise(56, 7, 3)));
+  EXPECT_FALSE(can_convolve_channels_last(depthwise(56, 31, 1)));
+  ConvLoops conv = depthwise(99, 7, 1);
+  conv.dilation = 5;
+  EXPECT_TRUE(can_convolve_channels_last(conv));
+  conv.dilation = 6;
+  EXPECT_FALSE(can_convolve_channels_last(conv)) << "a row of the window reads 37 pixels from the first to the last";
+  conv = with_channels_last(depthwise(56, 7, 1));
+  conv.groups = 128;
+  EXPECT_FALSE(can_convolve_channels_last(conv));
+  EXPECT_EQ(cuda::unsupported_reason(conv).text(),
+            "expected channels in second place, found them last with 128 groups of 256 channels; they may be last if "
+            "each channel is a group of a small window");
+}
+
 TEST(GeneratedLoops, all_compile) {
   if (!device::find_nvrtc()) GTEST_SKIP() << "no NVRTC";
   std::vector<device::GeneratedKernel> kernels;
   for (const std::int64_t kernel : {3, 7, 31})
     for (const std::int64_t stride : {1, 2}) kernels.push_back(convolution_kernel(depthwise(56, kernel, stride)));
+  ConvLoops large = with_channels_last(depthwise(56, 3, 1));
+  large.batch = std::int64_t{1} << 24;
+  kernels.push_back(convolution_kernel(large));
+  EXPECT_TRUE(has(kernels.back(), "using Index = u64"));
   for (unsigned seed = 0; seed < 6; ++seed) {
     loops_testing::RandomLayouts random(seed);
     kernels.push_back(fold_kernel(loops_testing::make_fold_case(random).l));
+    kernels.push_back(convolution_kernel(loops_testing::make_convolution_case(random, true)));
     const auto [l, elements] = loops_testing::make_scan_case(random);
     kernels.push_back(recurrence_kernel(l));
   }

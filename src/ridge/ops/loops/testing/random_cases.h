@@ -165,6 +165,44 @@ inline FoldCase make_fold_case(RandomLayouts& random) {
   return out;
 }
 
+// Returns a random convolution; with channels last, each channel of x is a group.
+inline ConvLoops draw_convolution(RandomLayouts& random, bool channels_last) {
+  ConvLoops out;
+  out.x = random.float_dtype();
+  out.w = random.float_dtype();
+  out.y = random.float_dtype();
+  const std::int64_t dimensions = 1 + random.below(3),
+                     inputs = channels_last || random.flip() ? 1 : 1 + random.below(3);
+  out.batch = 1 + random.below(3);
+  out.groups = 1 + random.below(channels_last && random.flip() ? 100 : 9);
+  out.channels = out.groups * inputs;
+  out.out_channels = out.groups * (random.flip() ? 1 : 1 + random.below(3));
+  out.stride = random.flip() ? 1 : 1 + random.below(3);
+  out.dilation = random.flip() ? out.stride : 1 + random.below(3);
+  out.padding = random.below(5);
+  out.channels_last = channels_last;
+  for (std::int64_t d = 0; d < dimensions; ++d) {
+    ConvWindow window{.kernel = 1 + random.below(random.below(4) == 0 ? 13 : 7)};
+    const std::int64_t reach = (window.kernel - 1) * out.dilation + 1;
+    window.in = std::max<std::int64_t>(reach - 2 * out.padding, 1) + random.below(dimensions == 3 ? 6 : 60);
+    window.out = (window.in + 2 * out.padding - reach) / out.stride + 1;
+    out.windows.push_back(window);
+  }
+  return out;
+}
+// Returns a convolution that a device computes, in any order of channels.
+inline ConvLoops make_convolution_case(RandomLayouts& random, bool channels_last) {
+  ConvLoops out = draw_convolution(random, channels_last);
+  while (channels_last && !can_convolve_channels_last(out)) out = draw_convolution(random, channels_last);
+  return out;
+}
+// Returns the elements of a channel of x or y (&ConvWindow::in or out), or of a channel's kernel.
+inline std::int64_t count_elements(const ConvLoops& conv, std::int64_t ConvWindow::*extent) {
+  std::int64_t out = 1;
+  for (const ConvWindow& window : conv.windows) out *= window.*extent;
+  return out;
+}
+
 struct RotaryCase {
   RotaryLoops l;
   std::int64_t values = 1, positions = 1, results = 1;  // Number of elements
