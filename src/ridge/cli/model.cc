@@ -16,6 +16,7 @@ struct ModelArgs {
   model::CountOptions counts;
   std::optional<std::int64_t> tensor_parallel, layer;
   std::optional<double> rate;
+  std::int64_t expert_parallel = 1, data_parallel = 1;
   bool plan = false, print = false;
   OutputFormat format;
   const CLI::App* verb = nullptr;
@@ -39,21 +40,22 @@ Status check_options(const ModelArgs& args) {
   if (!args.plan) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--library", "--plan"));
   if (args.print)
     return check_combined_options(*args.verb, "--print",
-                                  "--dtype --cache-dtype --context --batch --phase --tp --layer");
+                                  "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
-  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --plan --rate", "--on");
+  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate", "--on");
   return Done{};
 }
 
 Result<int> print_program(const ModelArgs& args) {
   RIDGE_TRY(phase, parse_phase(args.phase));
   const std::int64_t context = *args.counts.context;
-  const model::StepOptions options{.weight_dtype = args.counts.weight_dtype,
-                                   .cache_dtype = args.counts.cache_dtype,
-                                   .batch = args.counts.batch,
-                                   .new_tokens = phase == ModelPhase::prefill ? context : 1,
-                                   .context = context,
-                                   .tensor_parallel = args.tensor_parallel.value_or(1)};
+  const model::StepOptions options{
+      .weight_dtype = args.counts.weight_dtype,
+      .cache_dtype = args.counts.cache_dtype,
+      .batch = args.counts.batch,
+      .new_tokens = phase == ModelPhase::prefill ? context : 1,
+      .context = context,
+      .layout = {args.tensor_parallel.value_or(1), args.expert_parallel, args.data_parallel}};
   RIDGE_TRY(text, api::write_model_program(args.config, options, args.layer));
   return print_result(text);
 }
@@ -63,7 +65,11 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
     return usage_error(fmt::format("expected --rate above 0 and below 1e9 tokens/s, found {}", *args.rate));
   if (args.rate && args.counts.batch != 1)
     return usage_error("expected --rate without --batch: it chooses the batch", "remove --batch or --rate");
-  ModelRequest request{.counts = args.counts, .tensor_parallel = args.tensor_parallel, .rate = args.rate};
+  ModelRequest request{.counts = args.counts,
+                       .tensor_parallel = args.tensor_parallel,
+                       .expert_parallel = args.expert_parallel,
+                       .data_parallel = args.data_parallel,
+                       .rate = args.rate};
   RIDGE_TRY(phase, parse_phase(args.phase));
   request.phase = phase;
   RIDGE_TRY(library, parse_library(args.library));
@@ -109,8 +115,12 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--on", args->on, "Machines whose times are predicted, separated by commas")->type_name("MACHINE");
   verb->add_option("--phase", args->phase, "prefill or decode, for the table and --print (default: decode)")
       ->type_name("PHASE");
-  verb->add_option("--tp", args->tensor_parallel, "Chips that divide the model (default: the fewest that hold it)")
+  verb->add_option("--tp", args->tensor_parallel,
+                   "Chips that divide heads and columns (default: the fewest that hold the model)")
       ->type_name("N");
+  verb->add_option("--ep", args->expert_parallel, "Chips among which whole experts are divided (default: 1)")
+      ->type_name("N");
+  verb->add_option("--dp", args->data_parallel, "Ranks that divide the sequences (default: 1)")->type_name("N");
   verb->add_option("--rate", args->rate, "Tokens/s that each sequence must get: chooses chips and batch")
       ->type_name("R");
   verb->add_flag("--plan", args->plan, "Plan kernels and predict their times, in addition to the bound");
@@ -120,7 +130,7 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
-                        {"Machines", "--on --phase --tp --rate --plan --library"},
+                        {"Machines", "--on --phase --tp --ep --dp --rate --plan --library"},
                         {"Program", "--print --layer"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });
 }

@@ -64,6 +64,23 @@ TEST_F(CliTest, ModelComparesMachines) {
   EXPECT_TRUE(h100["time_s"]["expected"].is_null());
 }
 
+TEST_F(CliTest, ModelChoosesChipsAndBatchForARate) {
+  const std::vector<std::string> command{"model",  "llama_3_70b", "--context", "8192",
+                                         "--rate", "50",          "--on",      "h100,h200,b200"};
+  const ProcessResult found = ridge(command);
+  EXPECT_TRUE(
+      found.out.starts_with("llama_3_70b: with 50 tokens/s a sequence of 8 192 tokens, a chip of b200 gives the "
+                            "most tokens/s: 2 259 (8 x b200, 361 sequences)\n"))
+      << found.out;
+  EXPECT_TRUE(ridge({"model", "llama_3_70b", "--context", "8192", "--rate", "5000", "--on", "h100,h200"})
+                  .out.starts_with("llama_3_70b: no machine reaches 5000 tokens/s a sequence of 8 192 tokens\n"));
+  expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--rate", "5", "--batch", "2"}, 2,
+                  "ridge: expected --rate without --batch: it chooses the batch\n"
+                  "  hint: remove --batch or --rate\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--rate", "-5"}, 2,
+                  "ridge: expected --rate above 0 and below 1e9 tokens/s, found -5\n");
+}
+
 TEST_F(CliTest, ModelPrintsProgramsThatOtherVerbsRead) {
   const std::string program = ridge({"model", "qwen3_0_6b", "--context", "128", "--phase", "prefill", "--print"}).out;
   const ProcessResult explained = ridge({"explain", file("model.ridge", program), "--on", "h200"});
@@ -87,7 +104,7 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
   expect_rejected(
       {"model", "llama_3_8b", "--context", "9", "--print", "--on", "h100"}, 2,
       "ridge: expected --print without --on\n"
-      "  hint: --print can be combined with --dtype --cache-dtype --context --batch --phase --tp --layer\n");
+      "  hint: --print can be combined with --dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer\n");
   expect_rejected({"model", "llama_3_8b", "--context", "0"}, 2,
                   "ridge: expected --context from 1 to 4294967296 tokens, found 0\n");
   expect_rejected({"model", "llama_3_7b"}, 4,

@@ -59,18 +59,50 @@ void add_router(ProgramWriter& out, const StepSizes& sizes) {
   out.add("e$", chosen, chooses_by_logits ? "softmax(e0$ over K)" : "e0$ / sum(e0$ over K)");
 }
 
+// The rows of the experts on a chip: its own tokens with the experts that they chose, or rows that chips sent, each for
+// one expert.
+struct RoutedRows {
+  std::string dims, indices, experts;  // "B, K", "i$", "X"
+};
+
 // Adds a product with the chosen experts, and their bias.
-void add_routed(ProgramWriter& out, const StepSizes& sizes, const std::string& name, const std::string& x,
-                const std::string& weights, const std::string& from, const std::string& to) {
-  const std::string dims = sizes.rows_and("K, " + to);
-  out.add_parameter(weights + "$", sizes.expert, fmt::format("X, {}, {}", to, from));
+void add_routed(ProgramWriter& out, const StepSizes& sizes, const RoutedRows& rows, const std::string& name,
+                const std::string& x, const std::string& weights, const std::string& from, const std::string& to) {
+  const std::string dims = rows.dims + ", " + to, &experts = rows.experts;
+  out.add_parameter(weights + "$", sizes.expert, fmt::format("{}, {}, {}", experts, to, from));
   const bool has_bias = sizes.config.has_feed_forward_bias;
   add_product(out, sizes, sizes.expert, has_bias ? name + "0$" : name + "$", dims,
-              fmt::format("routed({}, {}$, i$ over X)", x, weights));
+              fmt::format("routed({}, {}$, {} over {})", x, weights, rows.indices, experts));
   if (!has_bias) return;
-  out.add_parameter(fmt::format("b{}$", weights), sizes.parameter, "X, " + to);
-  out.add(fmt::format("b{}$", name), dims, fmt::format("gather(b{}$, i$ over X)", weights));
+  out.add_parameter(fmt::format("b{}$", weights), sizes.parameter, experts + ", " + to);
+  out.add(fmt::format("b{}$", name), dims, fmt::format("gather(b{}$, {} over {})", weights, rows.indices, experts));
   out.add(name + "$", dims, fmt::format("{0}0$ + b{0}$", name));
+}
+
+// Adds the three products of experts on rows x with the features D.
+void add_expert_products(ProgramWriter& out, const StepSizes& sizes, const RoutedRows& rows, const std::string& x) {
+  add_routed(out, sizes, rows, "g", x, "gate", "D", "M");
+  add_routed(out, sizes, rows, "u", x, "up", "D", "M");
+  const bool is_clamped = sizes.config.model_type == "gpt_oss";
+  const std::string dims = rows.dims + ", M";
+  out.add("m$", dims,
+          is_clamped ? "(clamp(u$, -7, 7) + 1) * min(g$, 7) * sigmoid(1.702 * min(g$, 7))"
+                     : fmt::format("{}(g$) * u$", sizes.function));
+  add_routed(out, sizes, rows, "d", add_operand(out, sizes.expert, "m$", dims), "down", "M", "D");
+}
+
+// Adds the experts of a chip on rows that all data ranks sent, as many as each sends. The results of the own tokens
+// return as returned$.
+std::string add_sent_experts(ProgramWriter& out, const StepSizes& sizes) {
+  const ExpertConfig& config = *sizes.config.experts;
+  out.add_dimension("N", count_rows(sizes) * config.per_token);
+  out.add_dimension("O", 1);
+  out.add_dimension("W", sizes.experts);
+  out.add_input("data", "sent$", sizes.activation, "N, D");
+  out.add_input("data", "j$", DType::int32, "N, O");
+  add_expert_products(out, sizes, {"N, O", "j$", "W"}, add_operand(out, sizes.expert, "sent$", "N, D"));
+  out.add_input("data", "returned$", sizes.activation, sizes.rows_and("K, D"));
+  return "returned$";
 }
 
 // Adds router and experts, from n$ to the sum w$ over a token's experts.
@@ -88,15 +120,13 @@ void add_experts(ProgramWriter& out, const StepSizes& sizes) {
     add_network(out, sizes, add_operand(out, sizes.matrix, "n$", sizes.rows_and("D")), "Z", "s", "ws$");
   }
   out.begin_module("experts");
-  const std::string x = add_operand(out, sizes.expert, "n$", sizes.rows_and("D"));
-  add_routed(out, sizes, "g", x, "gate", "D", "M");
-  add_routed(out, sizes, "u", x, "up", "D", "M");
-  const bool is_clamped = sizes.config.model_type == "gpt_oss";
-  out.add("m$", sizes.rows_and("K, M"),
-          is_clamped ? "(clamp(u$, -7, 7) + 1) * min(g$, 7) * sigmoid(1.702 * min(g$, 7))"
-                     : fmt::format("{}(g$) * u$", sizes.function));
-  add_routed(out, sizes, "d", add_operand(out, sizes.expert, "m$", sizes.rows_and("K, M")), "down", "M", "D");
-  out.add("w$", sizes.rows_and("D"), "d$ * e$");
+  std::string results = "d$";
+  if (sizes.sends_rows_to_experts())
+    results = add_sent_experts(out, sizes);
+  else
+    add_expert_products(out, sizes, {sizes.rows_and("K"), "i$", "X"},
+                        add_operand(out, sizes.expert, "n$", sizes.rows_and("D")));
+  out.add("w$", sizes.rows_and("D"), results + " * e$");
 }
 
 }  // namespace

@@ -15,12 +15,17 @@ struct StepSizes {
   DType parameter = DType::bf16;   // Format of norms, biases, router, embedding and head
   DType matrix = DType::bf16;      // Format of the layers' matrices outside of experts
   DType expert = DType::bf16;      // Format of matrices of experts
-  std::int64_t kv_heads = 1, heads = 1;
+  std::int64_t batch = 1;          // Sequences of a data rank
+  std::int64_t kv_heads = 1, heads = 1, experts = 0;
   std::int64_t feed_forward = 1, expert_width = 1, shared_width = 1, vocabulary = 1;
   std::string function = {};  // Elementwise function of the feed-forward part, "silu"
   std::string rows = {};      // "B, S", or "B" if each sequence has one new token
+  bool sends_rows_to_experts() const { return options.layout.data > 1 && options.layout.expert > 1; }
   std::string rows_and(std::string_view dims) const { return rows + ", " + std::string(dims); }
 };
+
+// Returns the number of tokens of a data rank.
+inline std::int64_t count_rows(const StepSizes& sizes) { return sizes.batch * sizes.options.new_tokens; }
 
 // Adds a norm of x along D or another dimension, with its parameters.
 void add_norm(ProgramWriter& out, const StepSizes& sizes, std::string_view result, std::string_view x,

@@ -57,33 +57,58 @@ Status check_sizes(const StepOptions& options) {
   };
   RIDGE_TRY_STATUS(check("--batch", options.batch, max_batch));
   RIDGE_TRY_STATUS(check("--context", options.context, max_tokens));
-  RIDGE_TRY_STATUS(check("--tp", options.tensor_parallel, max_chips));
+  RIDGE_TRY_STATUS(check("--tp", options.layout.tensor, max_chips));
+  RIDGE_TRY_STATUS(check("--ep", options.layout.expert, max_chips));
+  RIDGE_TRY_STATUS(check("--dp", options.layout.data, std::min(max_chips, options.batch)));
   return check("--new-tokens", options.new_tokens, options.context);
+}
+
+Status divide(const ModelConfig& config, std::string_view what, std::int64_t whole, std::string_view option,
+              std::int64_t chips, std::int64_t& part) {
+  part = whole / chips;
+  if (part * chips == whole) return Done{};
+  return input_error(
+      fmt::format("{}: expected {} that divides the {} {}, found {}", config.name, option, whole, what, chips));
+}
+
+// Divides experts and their columns among the chips.
+Status divide_experts(StepSizes& sizes) {
+  const ModelConfig& config = sizes.config;
+  const Layout& layout = sizes.options.layout;
+  if (!config.experts && layout.expert > 1)
+    return input_error(
+        fmt::format("{}: expected --ep 1 for a model without experts, found {}", config.name, layout.expert));
+  if (!config.experts) return Done{};
+  const bool is_in_tensor_ranks = layout.data == 1 && layout.tensor % layout.expert == 0;
+  const bool is_in_data_ranks = layout.tensor == 1 && layout.data == layout.expert;
+  if (layout.expert > 1 && !is_in_tensor_ranks && !is_in_data_ranks)
+    return usage_error(
+        fmt::format("expected --ep that divides --tp with --dp 1, or that equals --dp with --tp 1; found "
+                    "--tp {} --ep {} --dp {}",
+                    layout.tensor, layout.expert, layout.data));
+  RIDGE_TRY_STATUS(divide(config, "experts", config.experts->routed, "--ep", layout.expert, sizes.experts));
+  // Chips that have all tokens and some experts multiply as much, on average, as if each had columns of all experts.
+  RIDGE_TRY_STATUS(
+      divide(config, "columns of an expert", config.experts->width, "--tp", layout.tensor, sizes.expert_width));
+  return divide(config, "columns of the shared experts", config.experts->width * config.experts->shared, "--tp",
+                layout.tensor, sizes.shared_width);
 }
 
 // Divides heads and widths among the chips. A key head that there are more chips than is on several of them.
 Status divide_among_chips(StepSizes& sizes) {
   const ModelConfig& config = sizes.config;
-  const std::int64_t chips = sizes.options.tensor_parallel;
-  const auto divide = [&](std::string_view what, std::int64_t whole, std::int64_t& part) -> Status {
-    part = whole / chips;
-    if (part * chips == whole) return Done{};
-    return input_error(
-        fmt::format("{}: expected --tp that divides the {} {}, found {}", config.name, whole, what, chips));
-  };
-  RIDGE_TRY_STATUS(divide("heads", config.heads, sizes.heads));
+  const std::int64_t chips = sizes.options.layout.tensor;
+  RIDGE_TRY_STATUS(divide(config, "heads", config.heads, "--tp", chips, sizes.heads));
   const bool repeats_keys = config.kv_heads < chips && chips % config.kv_heads == 0;
   sizes.kv_heads = 1;
-  if (!repeats_keys) RIDGE_TRY_STATUS(divide("key heads", config.kv_heads, sizes.kv_heads));
+  if (!repeats_keys) RIDGE_TRY_STATUS(divide(config, "key heads", config.kv_heads, "--tp", chips, sizes.kv_heads));
   const bool has_dense = std::any_of(config.layers.begin(), config.layers.end(),
                                      [](const LayerConfig& layer) { return !layer.has_experts; });
   if (has_dense)
-    RIDGE_TRY_STATUS(divide("columns of the feed-forward part", config.feed_forward_width, sizes.feed_forward));
-  if (config.experts) {
-    RIDGE_TRY_STATUS(divide("columns of an expert", config.experts->width, sizes.expert_width));
-    const std::int64_t shared = config.experts->width * config.experts->shared;
-    RIDGE_TRY_STATUS(divide("columns of the shared experts", shared, sizes.shared_width));
-  }
+    RIDGE_TRY_STATUS(divide(config, "columns of the feed-forward part", config.feed_forward_width, "--tp", chips,
+                            sizes.feed_forward));
+  RIDGE_TRY_STATUS(divide_experts(sizes));
+  sizes.batch = ceil_div(sizes.options.batch, sizes.options.layout.data);
   sizes.vocabulary = ceil_div(config.vocabulary, chips);
   return Done{};
 }
@@ -110,7 +135,7 @@ Result<StepSizes> make_sizes(const ModelConfig& config, const StepOptions& optio
 
 // Adds the dimensions that every part has.
 void add_rows(ProgramWriter& out, const StepSizes& sizes) {
-  out.add_dimension("B", sizes.options.batch);
+  out.add_dimension("B", sizes.batch);
   if (sizes.options.new_tokens > 1) out.add_dimension("S", sizes.options.new_tokens);
   out.add_dimension("D", sizes.config.width);
 }
@@ -168,17 +193,25 @@ std::string name_layer(const ModelConfig& config, const LayerConfig& layer) {
 // Returns a program that collects what the chips of tensor parallelism have: sums of partial results, or parts of rows.
 std::string write_collective(const StepSizes& sizes, std::string_view dims, bool is_sum) {
   ProgramWriter out;
-  out.add_dimension("B", sizes.options.batch);
+  out.add_dimension("B", sizes.batch);
   if (dims.find('S') != std::string_view::npos) out.add_dimension("S", sizes.options.new_tokens);
   if (is_sum)
     out.add_dimension("D", sizes.config.width);
   else
-    out.add_dimension("V", sizes.vocabulary * sizes.options.tensor_parallel);
+    out.add_dimension("V", sizes.vocabulary * sizes.options.layout.tensor);
   out.add_input("data", "part", sizes.activation, is_sum ? std::string(dims) : std::string(dims) + "_C");
   std::string text = out.text();
   if (is_sum) text.insert(text.size() - 1, "{U_C}");
-  return fmt::format("mesh C = {}\n{}all: {}[{}] = part\n", sizes.options.tensor_parallel, text,
+  return fmt::format("mesh C = {}\n{}all: {}[{}] = part\n", sizes.options.layout.tensor, text,
                      dtype_name(sizes.activation), dims);
+}
+
+// Returns a program that sends each row to the chips of its experts; the results return in the same way.
+std::string write_exchange(const StepSizes& sizes) {
+  const std::int64_t chips = sizes.options.layout.expert;
+  return fmt::format("mesh C = {0}\ndims N = {1}, D = {2}\ndata part: {3}[N, D_C]\nall: {3}[N_C, D] = part\n", chips,
+                     count_rows(sizes) * sizes.config.experts->per_token * chips, sizes.config.width,
+                     dtype_name(sizes.activation));
 }
 
 PartProgram finish_part(const ProgramWriter& out, std::string name, std::int64_t count) {
@@ -191,7 +224,8 @@ PartProgram write_layer(const StepSizes& sizes, const LayerConfig& layer, std::i
   out.add_input("data", "x", sizes.activation, sizes.rows_and("D"));
   add_layer(out, sizes, layer, "z");
   PartProgram part = finish_part(out, name_layer(sizes.config, layer), count);
-  if (sizes.options.tensor_parallel > 1) part.collectives.assign(2, write_collective(sizes, sizes.rows_and("D"), true));
+  if (sizes.options.layout.tensor > 1) part.collectives.assign(2, write_collective(sizes, sizes.rows_and("D"), true));
+  if (layer.has_experts && sizes.sends_rows_to_experts()) part.collectives.assign(2, write_exchange(sizes));
   return part;
 }
 
@@ -200,19 +234,19 @@ PartProgram write_embedding(const StepSizes& sizes) {
   add_rows(out, sizes);
   add_embedding(out, sizes, "x");
   PartProgram part = finish_part(out, "embedding", 1);
-  if (sizes.options.tensor_parallel > 1) part.collectives.push_back(write_collective(sizes, sizes.rows_and("D"), true));
+  if (sizes.options.layout.tensor > 1) part.collectives.push_back(write_collective(sizes, sizes.rows_and("D"), true));
   return part;
 }
 
 PartProgram write_head(const StepSizes& sizes) {
   ProgramWriter out;
-  out.add_dimension("B", sizes.options.batch);
+  out.add_dimension("B", sizes.batch);
   out.add_dimension("D", sizes.config.width);
   out.add_input("data", "x", sizes.activation, "B, D");
   add_head(out, sizes);
   PartProgram part = finish_part(out, "head", 1);
   part.shares_embedding = sizes.config.is_tied;
-  if (sizes.options.tensor_parallel > 1) part.collectives.push_back(write_collective(sizes, "B, V", false));
+  if (sizes.options.layout.tensor > 1) part.collectives.push_back(write_collective(sizes, "B, V", false));
   return part;
 }
 
@@ -251,8 +285,8 @@ Result<std::string> write_layer_program(const ModelConfig& config, const StepOpt
 }
 
 Result<std::string> write_model_program(const ModelConfig& config, const StepOptions& options) {
-  if (options.tensor_parallel > 1)
-    return usage_error("expected --layer with --print and --tp", "the program of all layers is for one chip");
+  if (options.layout.chips() > 1)
+    return usage_error("expected --layer with --print and several chips", "the program of all layers is for one chip");
   RIDGE_TRY(sizes, make_sizes(config, options));
   ProgramWriter out;
   add_rows(out, sizes);

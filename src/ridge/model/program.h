@@ -12,13 +12,21 @@
 
 namespace ridge::model {
 
+// How chips divide a model. Tensor parallelism divides heads, columns and vocabulary, data parallelism the sequences,
+// expert parallelism whole experts. Experts are divided among chips that also divide the heads (`expert` divides
+// `tensor`, one data rank), or among all data ranks (`expert` equals `data`, no tensor parallelism).
+struct Layout {
+  std::int64_t tensor = 1, expert = 1, data = 1;
+  std::int64_t chips() const { return tensor * data; }
+};
+
 struct StepOptions {
   DType weight_dtype = DType::bf16;  // Format of parameters that quantization_config does not change
   DType cache_dtype = DType::bf16;
-  std::int64_t batch = 1;            // Number of sequences
-  std::int64_t new_tokens = 1;       // Tokens of each sequence that the step computes
-  std::int64_t context = 1;          // Tokens of each sequence that the last new token sees, itself included
-  std::int64_t tensor_parallel = 1;  // Chips that divide heads, feed-forward width and vocabulary; a program is for one
+  std::int64_t batch = 1;       // Number of sequences
+  std::int64_t new_tokens = 1;  // Tokens of each sequence that the step computes
+  std::int64_t context = 1;     // Tokens of each sequence that the last new token sees, itself included
+  Layout layout = {};           // Chips that divide the model; a program is for one of them
 };
 
 // Statements that belong together: attention, experts, … Their results are listed in the order of the program.

@@ -31,7 +31,7 @@ std::string count_text(std::int64_t count, std::string_view what) {
 }
 
 std::string machine_text(const ModelOnMachine& x) {
-  return x.chips == 1 ? x.machine : fmt::format("{} x {}", x.chips, x.machine);
+  return x.layout.chips() == 1 ? x.machine : fmt::format("{} x {}", x.layout.chips(), x.machine);
 }
 
 // Shares of the bound by what limits it. Time at the memory's rate is divided in proportion to the bytes.
@@ -127,7 +127,7 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
   if (is_predicted) cells[0].insert(cells[0].end(), {"a token", "first token"});
   cells[0].insert(cells[0].end(), {"tokens/s a sequence", "tokens/s a chip", "memory a chip", "most sequences"});
   for (const ModelOnMachine& x : machines) {
-    std::vector<std::string> row{x.machine, std::to_string(x.chips), group_digits(x.counts.batch),
+    std::vector<std::string> row{x.machine, std::to_string(x.layout.chips()), group_digits(x.counts.batch),
                                  readable_seconds(x.decode.bound_s), readable_seconds(x.prefill.bound_s)};
     if (is_predicted)
       for (const ModelStep* step : {&x.decode, &x.prefill})
@@ -196,7 +196,7 @@ Json machine_json(const ModelOnMachine& x) {
            {"context_tokens", *x.counts.context},
            {"batch", x.counts.batch},
            {"rate_tokens_per_s", or_null(x.rate)},
-           {"layout", {{"tp", x.chips}, {"pp", 1}, {"ep", 1}, {"dp", 1}}},
+           {"layout", {{"tp", x.layout.tensor}, {"pp", 1}, {"ep", x.layout.expert}, {"dp", x.layout.data}}},
            {"time_s", time_json(step)},
            {"tokens_per_s", rate_json(static_cast<double>(x.tokens()), step)},
            {"ttft_s", time_json(x.prefill)},
@@ -239,8 +239,10 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   const ModelOnMachine& x = machines.front();
   add_line(out, fmt::format("{} on {}: {}", count.name, machine_text(x), phase_line(x)));
   if (x.phase == ModelPhase::decode)
-    add_line(out, fmt::format("first token  after {} ({} of one sequence)", time_text(x.prefill),
-                              count_text(*x.counts.context, "token")));
+    add_line(out, fmt::format("first token  after {} ({} of {} sequence{})", time_text(x.prefill),
+                              count_text(*x.counts.context, "token"),
+                              x.prefill_sequences == 1 ? "one" : group_digits(x.prefill_sequences),
+                              x.prefill_sequences == 1 ? "" : "s"));
   add_line(out, "memory  " + memory_text(x));
   add_line(out, "bound  " + shares_text(x.step()));
   if (!x.reaches_rate())

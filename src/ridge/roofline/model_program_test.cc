@@ -115,7 +115,7 @@ TEST(ModelProgram, MultipliesEachActiveParameterOnce) {
 
 TEST(ModelProgram, DividesHeadsAndWidthsAmongChips) {
   const ModelConfig llama = find("llama_3_8b");
-  const StepOptions options{.context = 64, .tensor_parallel = 16};
+  const StepOptions options{.context = 64, .layout = {.tensor = 16}};
   const auto programs = write_programs(llama, options);
   ASSERT_TRUE(programs);
   EXPECT_NE(programs->parts[1].text.find("G = 1, R = 2, E = 128, F = 896"), std::string::npos)
@@ -124,12 +124,40 @@ TEST(ModelProgram, DividesHeadsAndWidthsAmongChips) {
   EXPECT_EQ(programs->parts[1].collectives[0],
             "mesh C = 16\ndims B = 1, D = 4096\ndata part: bf16[B, D]{U_C}\nall: bf16[B, D] = part\n");
   StepOptions odd = options;
-  odd.tensor_parallel = 3;
+  odd.layout.tensor = 3;
   EXPECT_EQ(write_programs(llama, odd).error().message, "llama_3_8b: expected --tp that divides the 32 heads, found 3");
-  EXPECT_EQ(write_model_program(llama, options).error().message, "expected --layer with --print and --tp");
+  EXPECT_EQ(write_model_program(llama, options).error().message, "expected --layer with --print and several chips");
   EXPECT_EQ(write_layer_program(llama, {}, 32).error().message, "expected --layer from 0 to 31, found 32");
   EXPECT_EQ(write_programs(llama, {.new_tokens = 9, .context = 8}).error().message,
             "expected --new-tokens from 1 to 8, found 9");
+}
+
+// Each data rank has its sequences and a part of the experts, for which all ranks send rows.
+TEST(ModelProgram, DividesExpertsAmongDataRanks) {
+  const ModelConfig qwen = find("qwen3_30b_a3b");
+  const StepOptions options{.batch = 32, .context = 64, .layout = {.expert = 8, .data = 8}};
+  const auto programs = write_programs(qwen, options);
+  ASSERT_TRUE(programs) << programs.error().message;
+  const PartProgram& layer = programs->parts[1];
+  EXPECT_NE(layer.text.find("B = 4, "), std::string::npos) << layer.text;
+  EXPECT_NE(layer.text.find("g[N, O, M] = routed(sent, gate, j over W)\n"), std::string::npos) << layer.text;
+  ASSERT_EQ(layer.collectives.size(), 2u);
+  EXPECT_EQ(layer.collectives[0],
+            "mesh C = 8\ndims N = 256, D = 2048\ndata part: bf16[N, D_C]\nall: bf16[N_C, D] = part\n");
+  EXPECT_TRUE(load(layer.collectives[0]).statements.size() == 1);
+  const auto one = write_programs(qwen, {.batch = 4, .context = 64});
+  const std::int64_t experts = 128 * 3 * 2048 * 768;
+  EXPECT_EQ(count_elements(load(one->parts[1].text), InputUse::parameter) -
+                count_elements(load(layer.text), InputUse::parameter),
+            experts - experts / 8);
+  const auto error_of = [&](const ModelConfig& config, const Layout& layout) {
+    return write_programs(config, {.batch = 32, .context = 64, .layout = layout}).error().message;
+  };
+  EXPECT_EQ(error_of(qwen, {.tensor = 2, .expert = 4, .data = 2}),
+            "expected --ep that divides --tp with --dp 1, or that equals --dp with --tp 1; found --tp 2 --ep 4 --dp 2");
+  EXPECT_EQ(error_of(qwen, {.data = 64}), "expected --dp from 1 to 32, found 64");
+  EXPECT_EQ(error_of(find("llama_3_8b"), {.expert = 2}),
+            "llama_3_8b: expected --ep 1 for a model without experts, found 2");
 }
 
 TEST(ModelProgram, AbsorbsTheMatricesOfLatentAttentionForFewTokens) {

@@ -1,27 +1,30 @@
 #include "ridge/plan/model/machine.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ridge/model/program.h"
 
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_chips_tried = 64, max_chips_at_rate = 16, max_tokens = std::int64_t{1} << 32, max_sequences = 1 << 24;
+constexpr std::int64_t max_chips_tried = 64, max_chips_at_rate = 16, max_tokens = std::int64_t{1} << 32,
+                       max_sequences = 1 << 24;
 
-model::StepOptions make_step_options(const ModelRequest& request, ModelPhase phase, std::int64_t chips) {
+// `tensor` is the number of chips of tensor parallelism, here and below.
+model::StepOptions make_step_options(const ModelRequest& request, ModelPhase phase, std::int64_t tensor) {
   const std::int64_t context = *request.counts.context;
   return {.weight_dtype = request.counts.weight_dtype,
           .cache_dtype = request.counts.cache_dtype,
           .batch = request.counts.batch,
           .new_tokens = phase == ModelPhase::prefill ? context : 1,
           .context = context,
-          .tensor_parallel = chips};
+          .layout = {tensor, request.expert_parallel, request.data_parallel}};
 }
 
 Result<ModelStep> predict_phase(const model::ModelConfig& config, const ModelRequest& request, ModelPhase phase,
-                                std::int64_t chips, const Machine& machine) {
-  RIDGE_TRY(programs, model::write_programs(config, make_step_options(request, phase, chips)));
+                                std::int64_t tensor, const Machine& machine) {
+  RIDGE_TRY(programs, model::write_programs(config, make_step_options(request, phase, tensor)));
   return predict_model_step(programs, machine, request.plan);
 }
 
@@ -54,31 +57,33 @@ Status solve_limits(const model::ModelConfig& config, const ModelRequest& reques
             find_largest(max_tokens, free - decode.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
               model::CountOptions counts = request.counts;
               counts.context = tokens;
-              RIDGE_TRY(count, model::count_model(config, counts));
-              return share * static_cast<double>(*count.cache_bytes);
+              const auto count = model::count_model(config, counts);
+              if (!count) return std::numeric_limits<double>::infinity();  // More bytes than are counted
+              return share * static_cast<double>(*count->cache_bytes);
             }));
   out.max_context = context;
   return Done{};
 }
 
 struct SizedStep {
-  std::int64_t chips = 1;
+  std::int64_t tensor = 1;
   ModelStep decode;
   double scale_bytes = 0;
 };
 
-Result<SizedStep> size_step(const model::ModelConfig& config, const ModelRequest& request, std::int64_t chips,
+Result<SizedStep> size_step(const model::ModelConfig& config, const ModelRequest& request, std::int64_t tensor,
                             const Machine& machine) {
-  RIDGE_TRY(decode, predict_phase(config, request, ModelPhase::decode, chips, machine));
+  RIDGE_TRY(decode, predict_phase(config, request, ModelPhase::decode, tensor, machine));
   RIDGE_TRY(count, model::count_model(config, request.counts));
-  return SizedStep{chips, std::move(decode), static_cast<double>(count.scale_bytes) / static_cast<double>(chips)};
+  const std::int64_t parts = tensor * (request.data_parallel > 1 ? request.expert_parallel : 1);
+  return SizedStep{tensor, std::move(decode), static_cast<double>(count.scale_bytes) / static_cast<double>(parts)};
 }
 
 double count_bytes(const SizedStep& step) {
   return step.decode.parameter_bytes + step.scale_bytes + step.decode.cache_bytes + step.decode.activation_bytes;
 }
 
-// Returns the step on the fewest chips that hold it, or on the most that divide the model.
+// Returns the step on the fewest chips of tensor parallelism that hold it, or on the most that divide the model.
 Result<SizedStep> choose_chips(const model::ModelConfig& config, const ModelRequest& request, const Machine& machine) {
   if (request.tensor_parallel) return size_step(config, request, *request.tensor_parallel, machine);
   ModelRequest unplanned = request;
@@ -100,37 +105,35 @@ Result<SizedStep> choose_chips(const model::ModelConfig& config, const ModelRequ
 }
 
 struct BatchChoice {
-  std::int64_t chips = 0, batch = 0;  // No batch if even one sequence is too slow or does not fit
-  double seconds = 0;                 // Time of a token
-  double tokens_per_s_per_chip() const {
-    return static_cast<double>(batch) / seconds / static_cast<double>(chips);
-  }
+  std::int64_t tensor = 0, batch = 0;  // Sequences of a data rank; 0 if even one is too slow or does not fit
+  double seconds = 0;                  // Time of a token
+  double tokens_per_s_per_chip() const { return static_cast<double>(batch) / seconds / static_cast<double>(tensor); }
 };
 
 // Returns the choice with this batch, or without one if it is too slow or too large.
-Result<BatchChoice> try_batch(const model::ModelConfig& config, ModelRequest request, std::int64_t chips,
+Result<BatchChoice> try_batch(const model::ModelConfig& config, ModelRequest request, std::int64_t tensor,
                               std::int64_t batch, const Machine& machine) {
-  request.counts.batch = batch;
-  RIDGE_TRY(step, size_step(config, request, chips, machine));
+  request.counts.batch = batch * request.data_parallel;
+  RIDGE_TRY(step, size_step(config, request, tensor, machine));
   const double seconds = step.decode.predicted_s ? step.decode.predicted_s->expected : step.decode.bound_s;
   const auto& capacity = machine.memory.front().capacity;
   const bool fits = !capacity || count_bytes(step) <= capacity->value;
-  return BatchChoice{chips, fits && seconds * *request.rate <= 1 ? batch : 0, seconds};
+  return BatchChoice{tensor, fits && seconds * *request.rate <= 1 ? batch : 0, seconds};
 }
 
 // Returns the choice with the largest batch. Time and memory grow with the batch.
-Result<BatchChoice> find_batch(const model::ModelConfig& config, const ModelRequest& request, std::int64_t chips,
+Result<BatchChoice> find_batch(const model::ModelConfig& config, const ModelRequest& request, std::int64_t tensor,
                                const Machine& machine) {
-  RIDGE_TRY(best, try_batch(config, request, chips, 1, machine));
+  RIDGE_TRY(best, try_batch(config, request, tensor, 1, machine));
   std::int64_t exceeds = 2;
-  for (; best.batch > 0 && exceeds <= max_sequences; exceeds *= 2) {
-    RIDGE_TRY(next, try_batch(config, request, chips, exceeds, machine));
+  for (; best.batch > 0 && exceeds * request.data_parallel <= max_sequences; exceeds *= 2) {
+    RIDGE_TRY(next, try_batch(config, request, tensor, exceeds, machine));
     if (next.batch == 0) break;
     best = next;
   }
   while (best.batch > 0 && exceeds - best.batch > 1) {
     const std::int64_t middle = best.batch + (exceeds - best.batch) / 2;
-    RIDGE_TRY(next, try_batch(config, request, chips, middle, machine));
+    RIDGE_TRY(next, try_batch(config, request, tensor, middle, machine));
     if (next.batch > 0)
       best = next;
     else
@@ -145,16 +148,16 @@ Result<ModelRequest> choose_batch(const model::ModelConfig& config, ModelRequest
   std::optional<BatchChoice> best;
   const std::int64_t first = request.tensor_parallel.value_or(1),
                      last = request.tensor_parallel.value_or(max_chips_at_rate);
-  for (std::int64_t chips = first; chips <= last; ++chips) {
-    const auto found = find_batch(config, request, chips, machine);
-    if (!found && chips == first) return found.error();
+  for (std::int64_t tensor = first; tensor <= last; ++tensor) {
+    const auto found = find_batch(config, request, tensor, machine);
+    if (!found && tensor == first) return found.error();
     if (!found) continue;  // These chips do not divide the model
     const bool is_better = !best || (best->batch == 0 && (found->batch > 0 || found->seconds < best->seconds)) ||
                            (found->batch > 0 && found->tokens_per_s_per_chip() > best->tokens_per_s_per_chip());
     if (is_better) best = *found;
   }
-  request.counts.batch = std::max<std::int64_t>(best->batch, 1);
-  request.tensor_parallel = best->chips;
+  request.counts.batch = std::max<std::int64_t>(best->batch, 1) * request.data_parallel;
+  request.tensor_parallel = best->tensor;
   return request;
 }
 
@@ -164,24 +167,26 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
                                      const Machine& machine) {
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
   ModelRequest request = asked;
-  if (asked.rate) {
-    RIDGE_TRY(chosen, choose_batch(config, asked, machine));
+  if (!request.tensor_parallel && request.data_parallel > 1) request.tensor_parallel = 1;
+  if (!request.tensor_parallel && request.expert_parallel > 1) request.tensor_parallel = request.expert_parallel;
+  if (request.rate) {
+    RIDGE_TRY(chosen, choose_batch(config, request, machine));
     request = chosen;
   }
   RIDGE_TRY(sized, choose_chips(config, request, machine));
   ModelOnMachine out{.machine = machine.name,
                      .counts = request.counts,
                      .phase = request.phase,
-                     .chips = sized.chips,
+                     .layout = {sized.tensor, request.expert_parallel, request.data_parallel},
                      .rate = request.rate};
   out.scale_bytes = sized.scale_bytes;
   if (machine.memory.front().capacity) out.capacity_bytes = machine.memory.front().capacity->value;
   RIDGE_TRY_STATUS(solve_limits(config, request, sized.decode, out));
   out.decode = std::move(sized.decode);
   ModelRequest prompts = request;
-  if (request.phase == ModelPhase::decode) prompts.counts.batch = 1;
+  if (request.phase == ModelPhase::decode) prompts.counts.batch = request.data_parallel;
   out.prefill_sequences = prompts.counts.batch;
-  RIDGE_TRY(prefill, predict_phase(config, prompts, ModelPhase::prefill, out.chips, machine));
+  RIDGE_TRY(prefill, predict_phase(config, prompts, ModelPhase::prefill, sized.tensor, machine));
   out.prefill = std::move(prefill);
   return out;
 }

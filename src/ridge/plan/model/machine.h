@@ -17,7 +17,8 @@ struct ModelRequest {
   model::CountOptions counts = {};  // Must have a context
   ModelPhase phase = ModelPhase::decode;
   std::optional<std::int64_t> tensor_parallel = {};  // Without it, the fewest chips whose memory holds the model
-  std::optional<PlanRequest> plan = {};              // If set, kernels are planned and predicted
+  std::int64_t expert_parallel = 1, data_parallel = 1;
+  std::optional<PlanRequest> plan = {};  // If set, kernels are planned and predicted
   // Tokens per second that each sequence must get. Batch and chips are then those with the most tokens per second and
   // chip; `counts.batch` is not used.
   std::optional<double> rate = {};
@@ -27,11 +28,11 @@ struct ModelOnMachine {
   std::string machine;
   model::CountOptions counts = {};
   ModelPhase phase = ModelPhase::decode;
-  std::int64_t chips = 1;                     // Chips of tensor parallelism
+  model::Layout layout = {};
   std::optional<double> rate = {};            // Requested tokens per second of each sequence
   ModelStep decode = {};                      // A token of each sequence
   ModelStep prefill = {};                     // All tokens of `prefill_sequences` sequences
-  std::int64_t prefill_sequences = 1;         // The batch if prefill is the phase, else 1
+  std::int64_t prefill_sequences = 1;         // The batch if prefill is the phase, else one of each data rank
   double scale_bytes = 0;                     // Bytes of scales of quantized weights on one chip
   std::optional<double> capacity_bytes = {};  // Capacity of one chip's memory; nullopt if not on record
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
@@ -45,7 +46,7 @@ struct ModelOnMachine {
   double token_seconds() const { return decode.predicted_s ? decode.predicted_s->expected : decode.bound_s; }
   bool reaches_rate() const { return !rate || token_seconds() * *rate <= 1; }
   double tokens_per_s_per_chip() const {
-    return static_cast<double>(counts.batch) / token_seconds() / static_cast<double>(chips);
+    return static_cast<double>(counts.batch) / token_seconds() / static_cast<double>(layout.chips());
   }
   bool fits() const { return !capacity_bytes || memory_bytes() <= *capacity_bytes; }
   // Tokens that the phase computes
