@@ -140,8 +140,8 @@ Result<KernelCode> read_kernel_code(const std::string& name, CodeFormat format, 
 // Counts the parameters, weights and cache of a model: `config` is a name of models/, a .json file or a folder. Errors:
 // those of `find_config` and of the options.
 Result<model::ModelCount> count_model(const std::string& config, const model::CountOptions& options);
-// Predicts prefill and decoding of the model on each machine. Errors: those of `count_model`, of the machines, and of
-// `predict_model`.
+// Predicts prefill and decoding of the model on each machine. Of several machines, one that lacks a rate says so in its
+// answer. Errors: those of `count_model`, of the machines, and of `predict_model`.
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
                                                   const std::vector<MachineChoice>& machines);
 // Returns the program of a step: of one layer, or of the whole model.

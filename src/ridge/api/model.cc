@@ -1,4 +1,6 @@
 // Counts, times and programs of language models.
+#include <algorithm>
+
 #include "ridge/api/facade.h"
 
 namespace ridge::api {
@@ -14,9 +16,13 @@ Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, con
   std::vector<ModelOnMachine> out;
   for (const MachineChoice& choice : machines) {
     RIDGE_TRY(machine, machine_of(choice));
-    RIDGE_TRY(answer, ridge::predict_model(found, request, machine));
-    out.push_back(std::move(answer));
+    auto answer = ridge::predict_model(found, request, machine);
+    if (!answer && (machines.size() == 1 || answer.error().kind == ErrorKind::usage)) return answer.error();
+    if (!answer) out.push_back({.machine = machine.name, .unavailable = answer.error().message});
+    if (answer) out.push_back(*std::move(answer));
   }
+  if (std::all_of(out.begin(), out.end(), [](const ModelOnMachine& x) { return !x.unavailable.empty(); }))
+    return absent_error(out.front().unavailable, "none of the machines has numbers");
   return out;
 }
 

@@ -76,8 +76,10 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
   if (args.plan) request.plan = PlanRequest{.library = library, .count_bytes = false};
   const std::vector<std::string> machines = split_machines(args.on);
   RIDGE_TRY(answers, api::predict_model(args.config, request, {machines.begin(), machines.end()}));
-  return print_result(args.format, render_text(count, answers, text_style()), render_json(count, answers),
-                      answers.size() > 1 ? "machines" : "ops");
+  const bool is_table = args.format.csv || args.format.md;
+  const std::string text = render_text(count, answers, text_style());
+  if (answers.size() > 1 && is_table) return print_result(args.format, text, render_table_json(answers), "machines");
+  return print_result(args.format, text, render_json(count, answers), "ops");
 }
 
 Result<int> run_model(ModelArgs& args) {

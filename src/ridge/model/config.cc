@@ -273,6 +273,7 @@ void read_gpt2(KeyReader& reader, ModelConfig& config) {
 void read_functions(KeyReader& reader, ModelConfig& config) {
   for (const char* key : {"hidden_act", "hidden_activation", "activation_function"})
     if (config.activation.empty()) config.activation = reader.read_text_or(key, "");
+  config.max_positions = reader.read_integer_or("max_position_embeddings", 0, 1, max_tokens);
   config.rotary_base = reader.read_positive_or("rope_theta", 0);
   config.sliding_rotary_base = reader.read_positive_or("rope_local_base_freq", config.rotary_base);
   config.attention_softcap = reader.read_positive_or("attn_logit_softcapping", 0);

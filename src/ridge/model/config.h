@@ -63,6 +63,7 @@ struct ModelConfig {
   bool has_sinks = false;    // True if each head has one learned score
   // The following change programs, but neither parameters nor cache. Softcaps are 0 without one.
   std::string activation = {};                      // As the file calls it, "silu"; empty if it does not say
+  std::int64_t max_positions = 0;                   // Tokens that the model is made for; 0 if the file does not say
   double rotary_base = 0, sliding_rotary_base = 0;  // 0 if the file does not say
   double attention_softcap = 0, logit_softcap = 0;
   std::optional<LatentConfig> latent = {};

@@ -95,12 +95,12 @@ void add_expert_products(ProgramWriter& out, const StepSizes& sizes, const Route
 // return as returned$.
 std::string add_sent_experts(ProgramWriter& out, const StepSizes& sizes) {
   const ExpertConfig& config = *sizes.config.experts;
-  out.add_dimension("N", count_rows(sizes) * config.per_token);
+  out.add_dimension("A", count_rows(sizes) * config.per_token);
   out.add_dimension("O", 1);
   out.add_dimension("W", sizes.experts);
-  out.add_input("data", "sent$", sizes.activation, "N, D");
-  out.add_input("data", "j$", DType::int32, "N, O");
-  add_expert_products(out, sizes, {"N, O", "j$", "W"}, add_operand(out, sizes.expert, "sent$", "N, D"));
+  out.add_input("data", "sent$", sizes.activation, "A, D");
+  out.add_input("data", "j$", DType::int32, "A, O");
+  add_expert_products(out, sizes, {"A, O", "j$", "W"}, add_operand(out, sizes.expert, "sent$", "A, D"));
   out.add_input("data", "returned$", sizes.activation, sizes.rows_and("K, D"));
   return "returned$";
 }

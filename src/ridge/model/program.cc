@@ -251,8 +251,11 @@ PartProgram write_head(const StepSizes& sizes) {
 }
 
 // Returns sentences about what the programs leave out.
-std::vector<std::string> note_omissions(const ModelConfig& config) {
+std::vector<std::string> note_omissions(const ModelConfig& config, const StepOptions& options) {
   std::vector<std::string> notes;
+  if (config.max_positions > 0 && options.context > config.max_positions)
+    notes.push_back(fmt::format("the context of {} tokens is longer than max_position_embeddings = {}", options.context,
+                                config.max_positions));
   if (config.has_sinks) notes.emplace_back("the learned score of each head (a sink) is not in the programs");
   if (config.quantization && config.quantization->method != QuantizationMethod::mxfp4)
     notes.emplace_back("scales and zero points of quantized weights are counted as memory, not in the programs");
@@ -263,7 +266,7 @@ std::vector<std::string> note_omissions(const ModelConfig& config) {
 
 Result<ModelPrograms> write_programs(const ModelConfig& config, const StepOptions& options) {
   RIDGE_TRY(sizes, make_sizes(config, options));
-  ModelPrograms out{.parts = {write_embedding(sizes)}, .notes = note_omissions(config)};
+  ModelPrograms out{.parts = {write_embedding(sizes)}, .notes = note_omissions(config, options)};
   for (const bool has_experts : {false, true})
     for (const bool is_sliding : {false, true}) {
       const auto count = std::count_if(config.layers.begin(), config.layers.end(), [&](const LayerConfig& layer) {

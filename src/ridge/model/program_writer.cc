@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/check.h"
 #include "ridge/base/contains.h"
 
 namespace ridge::model {
@@ -24,8 +25,12 @@ std::string ProgramWriter::with_suffix(std::string_view text) const {
 }
 
 void ProgramWriter::add_dimension(std::string_view name, std::int64_t size) {
-  const auto same = [&](const auto& dimension) { return dimension.first == name; };
-  if (std::none_of(dimensions_.begin(), dimensions_.end(), same)) dimensions_.emplace_back(name, size);
+  const auto found = std::find_if(dimensions_.begin(), dimensions_.end(),
+                                  [&](const auto& dimension) { return dimension.first == name; });
+  if (found == dimensions_.end())
+    dimensions_.emplace_back(name, size);
+  else
+    RIDGE_CHECK(found->second == size, name);
 }
 
 void ProgramWriter::begin_module(std::string_view name) { modules_.push_back({.name = std::string(name)}); }

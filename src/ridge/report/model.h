@@ -18,6 +18,8 @@ std::string render_json(const model::ModelCount& count);  // "ridge.model/1"
 std::string render_text(const model::ModelCount& count, const std::vector<ModelOnMachine>& machines,
                         const TextStyle& style = {});
 std::string render_json(const model::ModelCount& count, const std::vector<ModelOnMachine>& machines);
+// Returns one entry per machine, without lists, for tables.
+std::string render_table_json(const std::vector<ModelOnMachine>& machines);
 Json model_count_json(const model::ModelCount& count);
 
 }  // namespace ridge

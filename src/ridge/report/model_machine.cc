@@ -18,6 +18,8 @@ std::string readable_rate(double per_s) { return group_digits(static_cast<std::i
 // The expected time, or the bound if there is no prediction.
 double expected_or_bound(const ModelStep& step) { return step.predicted_s ? step.predicted_s->expected : step.bound_s; }
 
+bool has_prediction(const ModelOnMachine& x) { return x.decode.predicted_s.has_value(); }
+
 // "24.3 ms at least", "27.1 ms (25.0 to 30.2 ms; at least 24.3 ms)"
 std::string time_text(const ModelStep& step) {
   if (!step.predicted_s) return readable_seconds(step.bound_s) + " at least";
@@ -80,6 +82,8 @@ std::string memory_text(const ModelOnMachine& x) {
                                 readable_bytes(step.activation_bytes));
   if (x.capacity_bytes)
     out += fmt::format("; {} in {}", x.fits() ? "fits" : "DOES NOT FIT", readable_bytes(*x.capacity_bytes));
+  if (x.capacity_bytes && x.fits() && x.memory_bytes() > 0.9 * *x.capacity_bytes)
+    out += " with less than 10 % left for prefill and the engine";
   return out + limits_text(x);
 }
 
@@ -121,19 +125,25 @@ std::string modules_table(const ModelOnMachine& x, const TextStyle& style) {
 }
 
 std::string machines_table(const std::vector<ModelOnMachine>& machines, const TextStyle& style) {
-  const bool is_predicted = std::any_of(machines.begin(), machines.end(),
-                                        [](const ModelOnMachine& x) { return x.step().predicted_s.has_value(); });
-  Cells cells{{"machine", "chips", "sequences", "a token, at least", "first token, at least"}};
-  if (is_predicted) cells[0].insert(cells[0].end(), {"a token", "first token"});
-  cells[0].insert(cells[0].end(), {"tokens/s a sequence", "tokens/s a chip", "memory a chip", "most sequences"});
+  const bool is_predicted = std::any_of(machines.begin(), machines.end(), has_prediction);
+  Cells cells{{"machine", "chips", "sequences", "tokens/s a sequence", "tokens/s a chip"}};
+  if (is_predicted) cells[0].insert(cells[0].end(), {"a token, expected", "first token, expected"});
+  cells[0].insert(cells[0].end(),
+                  {"a token, at least", "first token, at least", "memory a chip", "sequences that fit"});
   for (const ModelOnMachine& x : machines) {
+    if (!x.unavailable.empty()) {
+      cells.push_back({x.machine});
+      cells.back().resize(cells[0].size(), "-");
+      continue;
+    }
     std::vector<std::string> row{x.machine, std::to_string(x.layout.chips()), group_digits(x.counts.batch),
-                                 readable_seconds(x.decode.bound_s), readable_seconds(x.prefill.bound_s)};
+                                 format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"),
+                                 readable_rate(x.tokens_per_s_per_chip())};
     if (is_predicted)
       for (const ModelStep* step : {&x.decode, &x.prefill})
         row.push_back(step->predicted_s ? readable_seconds(step->predicted_s->expected) : "-");
-    row.push_back(format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"));
-    row.push_back(readable_rate(x.tokens_per_s_per_chip()));
+    row.push_back(readable_seconds(x.decode.bound_s));
+    row.push_back(readable_seconds(x.prefill.bound_s));
     row.push_back(fmt::format("{}{}", readable_bytes(x.memory_bytes()), x.fits() ? "" : " (too much)"));
     row.push_back(x.max_batch ? group_digits(*x.max_batch) : "-");
     cells.push_back(std::move(row));
@@ -143,21 +153,44 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
   return text_table(cells, {.right = right, .is_in_csv = false}, style);
 }
 
+// Returns sentences about what makes the rows of the table unequal.
+std::vector<std::string> list_caveats(const std::vector<ModelOnMachine>& machines) {
+  std::vector<std::string> out;
+  const auto predicted = std::count_if(machines.begin(), machines.end(), has_prediction);
+  for (const ModelOnMachine& x : machines) {
+    if (!x.unavailable.empty()) out.push_back(x.unavailable);
+    if (!x.not_on_record.empty())
+      out.push_back(fmt::format("{}: {} {} not on record and count{} as 0, so its times are too low", x.machine,
+                                fmt::join(x.not_on_record, " and "), x.not_on_record.size() == 1 ? "is" : "are",
+                                x.not_on_record.size() == 1 ? "s" : ""));
+    if (predicted > 0 && x.unavailable.empty() && !has_prediction(x))
+      out.push_back(fmt::format("{}: tokens/s at the bound, because there is no prediction{}{}", x.machine,
+                                x.step().remark.empty() ? "" : ": ", x.step().remark));
+  }
+  return out;
+}
+
 // Returns the line above the table. At a rate, it names the machine with the most tokens per second and chip.
 std::string comparison_line(const model::ModelCount& count, const std::vector<ModelOnMachine>& machines) {
   const std::string tokens = count_text(*count.options.context, "token");
-  if (!machines.front().rate)
+  const auto with_rate = std::find_if(machines.begin(), machines.end(), [](const auto& x) { return x.rate; });
+  if (with_rate == machines.end())
     return fmt::format("{}: {} of {}", count.name, count_text(count.options.batch, "sequence"), tokens);
   const auto value = [](const ModelOnMachine& x) {
-    return x.reaches_rate() && x.fits() ? x.tokens_per_s_per_chip() : 0;
+    return x.unavailable.empty() && x.reaches_rate() && x.fits() ? x.tokens_per_s_per_chip() : 0;
   };
   const auto best = std::max_element(machines.begin(), machines.end(),
                                      [&](const auto& a, const auto& b) { return value(a) < value(b); });
-  const std::string rate = format_significant(*best->rate) + " tokens/s";
+  const std::string rate = format_significant(*with_rate->rate) + " tokens/s";
+  const auto predicted = std::count_if(machines.begin(), machines.end(), has_prediction);
+  if (predicted > 0 && predicted < static_cast<std::ptrdiff_t>(machines.size()))
+    return fmt::format("{}: {} a sequence of {}; machines with a prediction and those with a bound are not comparable",
+                       count.name, rate, tokens);
   if (value(*best) == 0) return fmt::format("{}: no machine reaches {} a sequence of {}", count.name, rate, tokens);
-  return fmt::format("{}: with {} a sequence of {}, a chip of {} gives the most tokens/s: {} ({}, {} sequences)",
-                     count.name, rate, tokens, best->machine, readable_rate(best->tokens_per_s_per_chip()),
-                     machine_text(*best), group_digits(best->counts.batch));
+  return fmt::format("{}: with {} a sequence of {}, a chip of {} gives the most tokens/s: {}{} ({}, {} sequences)",
+                     count.name, rate, tokens, best->machine, predicted > 0 ? "" : "at most ",
+                     readable_rate(best->tokens_per_s_per_chip()), machine_text(*best),
+                     group_digits(best->counts.batch));
 }
 
 // Time as bound and prediction.
@@ -190,6 +223,7 @@ Json module_json(const ModuleStep& m) {
 }
 
 Json machine_json(const ModelOnMachine& x) {
+  if (!x.unavailable.empty()) return {{"machine", x.machine}, {"unavailable", x.unavailable}};
   const ModelStep& step = x.step();
   Json out{{"machine", x.machine},
            {"phase", name(x.phase)},
@@ -214,6 +248,7 @@ Json machine_json(const ModelOnMachine& x) {
              {"bytes_sent", step.bytes_sent}}},
            {"kernels", step.kernels},
            {"shares", Json::object()},
+           {"not_on_record", x.not_on_record},
            {"missing", or_null(std::string_view(step.missing))},
            {"remark", or_null(std::string_view(step.remark))},
            {"ops", Json::array()}};
@@ -234,7 +269,9 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   std::string out;
   if (machines.size() > 1) {
     add_line(out, comparison_line(count, machines));
-    return out + machines_table(machines, style);
+    out += machines_table(machines, style);
+    for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);
+    return out;
   }
   const ModelOnMachine& x = machines.front();
   add_line(out, fmt::format("{} on {}: {}", count.name, machine_text(x), phase_line(x)));
@@ -248,12 +285,22 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   if (!x.reaches_rate())
     add_line(out, fmt::format("too slow  for {} tokens/s a sequence; these chips come closest",
                               format_significant(*x.rate)));
+  for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);
   if (!x.step().missing.empty()) add_line(out, "without  " + x.step().missing);
   out += "\n" + modules_table(x, style);
   if (!x.step().remark.empty()) add_line(out, x.step().remark);
   for (const std::string& note : count.notes) add_line(out, note);
   for (const std::string& note : x.step().notes) add_line(out, note);
   return out;
+}
+
+std::string render_table_json(const std::vector<ModelOnMachine>& machines) {
+  Json out{{"machines", Json::array()}};
+  for (const ModelOnMachine& machine : machines) {
+    out["machines"].push_back(machine_json(machine));
+    for (const char* list : {"ops", "step_notes", "not_on_record"}) out["machines"].back().erase(list);
+  }
+  return out.dump();
 }
 
 std::string render_json(const model::ModelCount& count, const std::vector<ModelOnMachine>& machines) {

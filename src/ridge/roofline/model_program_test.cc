@@ -140,7 +140,7 @@ TEST(ModelProgram, DividesExpertsAmongDataRanks) {
   ASSERT_TRUE(programs) << programs.error().message;
   const PartProgram& layer = programs->parts[1];
   EXPECT_NE(layer.text.find("B = 4, "), std::string::npos) << layer.text;
-  EXPECT_NE(layer.text.find("g[N, O, M] = routed(sent, gate, j over W)\n"), std::string::npos) << layer.text;
+  EXPECT_NE(layer.text.find("g[A, O, M] = routed(sent, gate, j over W)\n"), std::string::npos) << layer.text;
   ASSERT_EQ(layer.collectives.size(), 2u);
   EXPECT_EQ(layer.collectives[0],
             "mesh C = 8\ndims N = 256, D = 2048\ndata part: bf16[N, D_C]\nall: bf16[N_C, D] = part\n");
@@ -150,6 +150,9 @@ TEST(ModelProgram, DividesExpertsAmongDataRanks) {
   EXPECT_EQ(count_elements(load(one->parts[1].text), InputUse::parameter) -
                 count_elements(load(layer.text), InputUse::parameter),
             experts - experts / 8);
+  const auto latent =
+      write_programs(find("deepseek_v3"), {.batch = 64, .context = 8, .layout = {.expert = 16, .data = 16}});
+  EXPECT_NE(latent->parts[2].text.find("A = 32, "), std::string::npos) << latent->parts[2].text;
   const auto error_of = [&](const ModelConfig& config, const Layout& layout) {
     return write_programs(config, {.batch = 32, .context = 64, .layout = layout}).error().message;
   };

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/model/program.h"
+#include "ridge/roofline/roofs.h"
 
 namespace ridge {
 namespace {
@@ -46,13 +48,14 @@ Status solve_limits(const model::ModelConfig& config, const ModelRequest& reques
                     ModelOnMachine& out) {
   if (!out.capacity_bytes) return Done{};
   const double free = *out.capacity_bytes - decode.parameter_bytes - out.scale_bytes;
-  const double sequences = static_cast<double>(request.counts.batch);
-  const double activations = decode.activation_bytes / sequences;
+  const std::int64_t ranks = request.data_parallel;
+  const auto of_rank = static_cast<double>(ceil_div(request.counts.batch, ranks));
   RIDGE_TRY(whole, model::count_model(config, request.counts));
   // Part of the model's cache that a chip holds
   const double share = decode.cache_bytes / static_cast<double>(*whole.cache_bytes);
-  const double per_sequence = decode.cache_bytes / sequences + activations;
-  out.max_batch = std::clamp(static_cast<std::int64_t>(free / per_sequence), std::int64_t{0}, max_sequences);
+  const double per_sequence = (decode.cache_bytes + decode.activation_bytes) / of_rank;
+  out.max_batch =
+      ranks * static_cast<std::int64_t>(std::clamp(free / per_sequence, 0.0, static_cast<double>(max_sequences)));
   RIDGE_TRY(context,
             find_largest(max_tokens, free - decode.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
               model::CountOptions counts = request.counts;
@@ -91,17 +94,18 @@ Result<SizedStep> choose_chips(const model::ModelConfig& config, const ModelRequ
   const auto& capacity = machine.memory.front().capacity;
   RIDGE_TRY(count, model::count_model(config, request.counts));
   const double bytes = static_cast<double>(count.weight_bytes + *count.cache_bytes);
-  std::int64_t found = 1;
+  std::optional<SizedStep> found;
   // Fewer chips than their memory together needs cannot do.
   const double fewest = capacity ? std::min(bytes / capacity->value, static_cast<double>(max_chips_tried)) : 1;
   for (auto chips = std::max<std::int64_t>(1, static_cast<std::int64_t>(fewest)); chips <= max_chips_tried; ++chips) {
-    const auto step = size_step(config, unplanned, chips, machine);
+    auto step = size_step(config, unplanned, chips, machine);
     if (!step && chips == 1) return step.error();
-    if (!step) continue;
-    found = chips;
-    if (!capacity || count_bytes(*step) <= capacity->value) break;
+    if (!step) continue;  // These chips do not divide the model
+    found = *std::move(step);
+    if (!capacity || count_bytes(*found) <= capacity->value) break;
   }
-  return size_step(config, request, found, machine);
+  if (found && !request.plan) return *std::move(found);
+  return size_step(config, request, found ? found->tensor : 1, machine);
 }
 
 struct BatchChoice {
@@ -179,6 +183,10 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
                      .phase = request.phase,
                      .layout = {sized.tensor, request.expert_parallel, request.data_parallel},
                      .rate = request.rate};
+  if (launch_seconds(machine) == 0) out.not_on_record.emplace_back("the time of a launch");
+  const bool has_collectives = machine.numbers.contains("collective_call_s");
+  if (out.layout.chips() > 1 && !has_collectives && (machine.links.empty() || !machine.links.front().latency))
+    out.not_on_record.emplace_back("the latency of its links");
   out.scale_bytes = sized.scale_bytes;
   if (machine.memory.front().capacity) out.capacity_bytes = machine.memory.front().capacity->value;
   RIDGE_TRY_STATUS(solve_limits(config, request, sized.decode, out));

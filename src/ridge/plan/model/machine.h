@@ -29,12 +29,14 @@ struct ModelOnMachine {
   model::CountOptions counts = {};
   ModelPhase phase = ModelPhase::decode;
   model::Layout layout = {};
-  std::optional<double> rate = {};            // Requested tokens per second of each sequence
-  ModelStep decode = {};                      // A token of each sequence
-  ModelStep prefill = {};                     // All tokens of `prefill_sequences` sequences
-  std::int64_t prefill_sequences = 1;         // The batch if prefill is the phase, else one of each data rank
-  double scale_bytes = 0;                     // Bytes of scales of quantized weights on one chip
-  std::optional<double> capacity_bytes = {};  // Capacity of one chip's memory; nullopt if not on record
+  std::optional<double> rate = {};              // Requested tokens per second of each sequence
+  ModelStep decode = {};                        // A token of each sequence
+  ModelStep prefill = {};                       // All tokens of `prefill_sequences` sequences
+  std::int64_t prefill_sequences = 1;           // The batch if prefill is the phase, else one of each data rank
+  std::vector<std::string> not_on_record = {};  // Times that the machine's file lacks, so that they count as 0
+  std::string unavailable = {};                 // Reason why there are no numbers; all others are then empty
+  double scale_bytes = 0;                       // Bytes of scales of quantized weights on one chip
+  std::optional<double> capacity_bytes = {};    // Capacity of one chip's memory; nullopt if not on record
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
   std::optional<std::int64_t> max_batch = {}, max_context = {};
 

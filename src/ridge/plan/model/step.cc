@@ -28,8 +28,9 @@ struct PartStep {
 
 Result<PartStep> explain_part(const model::PartProgram& part, const Machine& machine) {
   RIDGE_TRY(loaded, load_program(part.text, DType::bf16));
-  RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
-  PartStep out{std::move(loaded.program), std::move(explanation), {}, {}};
+  auto explanation = explain(loaded.program, machine, {}, {}, Thresholds::skipped);
+  if (!explanation) return absent_error(explanation.error().message);  // Without the position in a generated program
+  PartStep out{std::move(loaded.program), *std::move(explanation), {}, {}};
   std::size_t statement = 0;
   for (const model::ProgramModule& module : part.modules) {
     out.groups.emplace_back();
