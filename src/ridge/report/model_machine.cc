@@ -83,6 +83,20 @@ std::string memory_text(const ModelOnMachine& x) {
   return out + limits_text(x);
 }
 
+// "24.3 ms (20.1 to 30.2 ms)"
+std::string interval_text(const Interval& x) {
+  return fmt::format("{} ({} to {})", readable_seconds(x.expected), readable_seconds(x.low), readable_seconds(x.high));
+}
+
+std::string served_text(const ServedTimes& x, std::int64_t requests) {
+  const std::string waiting = x.batch == requests ? ""
+                                                  : fmt::format("; the memory holds {} of {} requests, others wait",
+                                                                group_digits(x.batch), group_digits(requests));
+  return fmt::format("{} per token, {} to the first token, {} tokens/s of output ({}, {} each){}",
+                     interval_text(x.token_s), interval_text(x.first_token_s), readable_rate(x.tokens_per_s),
+                     name(x.engine), count_text(x.output_tokens, "token"), waiting);
+}
+
 std::string phase_line(const ModelOnMachine& x) {
   const double seconds = expected_or_bound(x.step());
   const double rate = static_cast<double>(x.tokens()) / seconds;
@@ -125,6 +139,8 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
                                         [](const ModelOnMachine& x) { return x.step().predicted_s.has_value(); });
   Cells cells{{"machine", "chips", "a token, at least", "first token, at least"}};
   if (is_predicted) cells[0].insert(cells[0].end(), {"a token", "first token"});
+  const bool is_served = machines.front().served.has_value();
+  if (is_served) cells[0].insert(cells[0].end(), {"a token, served", "first token, served"});
   cells[0].insert(cells[0].end(), {"tokens/s a sequence", "tokens/s a chip", "memory a chip", "most sequences"});
   for (const ModelOnMachine& x : machines) {
     const double seconds = expected_or_bound(x.decode);
@@ -133,6 +149,9 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
     if (is_predicted)
       for (const ModelStep* step : {&x.decode, &x.prefill})
         row.push_back(step->predicted_s ? readable_seconds(step->predicted_s->expected) : "-");
+    if (x.served)
+      for (const Interval& served : {x.served->token_s, x.served->first_token_s})
+        row.push_back(readable_seconds(served.expected));
     row.push_back(format_significant(1 / seconds, 3));
     row.push_back(readable_rate(static_cast<double>(x.counts.batch) / seconds / static_cast<double>(x.chips)));
     row.push_back(fmt::format("{}{}", readable_bytes(x.memory_bytes()), x.fits() ? "" : " (too much)"));
@@ -156,6 +175,19 @@ Json rate_json(double tokens, const ModelStep& step) {
   Json out{{"bound", tokens / step.bound_s}, {"low", nullptr}, {"expected", nullptr}, {"high", nullptr}};
   if (const auto& x = step.predicted_s)
     out.update(Json{{"low", tokens / x->high}, {"expected", tokens / x->expected}, {"high", tokens / x->low}});
+  return out;
+}
+
+Json served_json(const ServedTimes& x) {
+  Json out{{"engine", name(x.engine)},
+           {"output_tokens", x.output_tokens},
+           {"batch", x.batch},
+           {"tpot_s", interval_json(x.token_s)},
+           {"ttft_s", interval_json(x.first_token_s)},
+           {"output_tokens_per_s", x.tokens_per_s},
+           {"constants", Json::object()}};
+  for (const auto& constant : named_serving_constants())
+    out["constants"][std::string(constant.name)] = serving_constants().*constant.member;
   return out;
 }
 
@@ -202,6 +234,7 @@ Json machine_json(const ModelOnMachine& x) {
            {"ops", Json::array()}};
   for (const TimeShare& share : divide_bound(step))
     out["shares"][std::string(share.name)] = share.seconds / step.bound_s;
+  if (x.served) out["served"] = served_json(*x.served);
   out["step_notes"] = step.notes;
   for (const ModuleStep& module : step.modules) out["ops"].push_back(module_json(module));
   return out;
@@ -225,6 +258,7 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   if (x.phase == ModelPhase::decode)
     add_line(out, fmt::format("first token  after {} ({} of one sequence)", time_text(x.prefill),
                               count_text(*x.counts.context, "token")));
+  if (x.served) add_line(out, "served  " + served_text(*x.served, x.counts.batch));
   add_line(out, "memory  " + memory_text(x));
   add_line(out, "bound  " + shares_text(x.step()));
   if (!x.step().missing.empty()) add_line(out, "without  " + x.step().missing);

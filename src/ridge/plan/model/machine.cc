@@ -115,6 +115,12 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
   out.prefill_sequences = prompts.counts.batch;
   RIDGE_TRY(prefill, predict_phase(config, prompts, ModelPhase::prefill, out.chips, machine));
   out.prefill = std::move(prefill);
+  if (request.serving) {
+    ModelRequest served = request;
+    served.tensor_parallel = out.chips;
+    RIDGE_TRY(times, predict_served_model(config, served, machine));
+    out.served = times;
+  }
   return out;
 }
 

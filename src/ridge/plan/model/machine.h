@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ridge/model/count.h"
+#include "ridge/plan/model/serving.h"
 #include "ridge/plan/model/step.h"
 
 namespace ridge {
@@ -18,6 +19,7 @@ struct ModelRequest {
   ModelPhase phase = ModelPhase::decode;
   std::optional<std::int64_t> tensor_parallel = {};  // Without it, the fewest chips whose memory holds the model
   std::optional<PlanRequest> plan = {};              // If set, kernels are planned and predicted
+  std::optional<ServingRequest> serving = {};        // If set, served times are predicted
 };
 
 struct ModelOnMachine {
@@ -30,6 +32,7 @@ struct ModelOnMachine {
   std::int64_t prefill_sequences = 1;         // The batch if prefill is the phase, else 1
   double scale_bytes = 0;                     // Bytes of scales of quantized weights on one chip
   std::optional<double> capacity_bytes = {};  // Capacity of one chip's memory; nullopt if not on record
+  std::optional<ServedTimes> served = {};     // Set if requested
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
   std::optional<std::int64_t> max_batch = {}, max_context = {};
 
