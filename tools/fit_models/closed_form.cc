@@ -4,6 +4,7 @@
 #include <cmath>
 #include <thread>
 
+#include "fit_models/normal_equations.h"
 #include "ridge/base/portable_math.h"
 
 namespace ridge::fit {
@@ -96,14 +97,10 @@ std::size_t place_of(const Sample& x, const Form& form, std::size_t kind) {
   return static_cast<std::size_t>(bound) * constants + kind;
 }
 
-struct Normal {  // the equation matrix * x = right
-  std::vector<double> matrix, right;
-  std::size_t count;
-};
-Normal normal_of(const std::vector<const Sample*>& some, const Form& form, const Form& begin,
-                 const std::vector<double>& rest, const Slopes& slopes) {
+NormalEquations normal_of(const std::vector<const Sample*>& some, const Form& form, const Form& begin,
+                          const std::vector<double>& rest, const Slopes& slopes) {
   const std::size_t n = count_of(form), kinds = slopes.along.size();
-  Normal out{std::vector<double>(n * n), std::vector<double>(n), n};
+  NormalEquations out{std::vector<double>(n * n), std::vector<double>(n), n};
   std::vector<std::size_t> places(kinds);
   for (std::size_t i = 0; i < some.size(); ++i) {
     const double weight = some[i]->weight / std::max(std::abs(rest[i]), quadratic_up_to);
@@ -121,30 +118,6 @@ Normal normal_of(const std::vector<const Sample*>& some, const Form& form, const
     out.right[i] -= spring_of(i) * base::log(number(now, i) / number(start, i));
   }
   return out;
-}
-
-// Solves by Cholesky decomposition; `matrix` has the lower triangle.
-std::vector<double> solved(Normal x, double damping) {
-  const std::size_t n = x.count;
-  const auto at = [&](std::size_t i, std::size_t j) -> double& { return x.matrix[i * n + j]; };
-  for (std::size_t i = 0; i < n; ++i) at(i, i) *= 1 + damping;
-  for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t k = 0; k < j; ++k) at(j, j) -= at(j, k) * at(j, k);
-    at(j, j) = std::sqrt(at(j, j));
-    for (std::size_t i = j + 1; i < n; ++i) {
-      for (std::size_t k = 0; k < j; ++k) at(i, j) -= at(i, k) * at(j, k);
-      at(i, j) /= at(j, j);
-    }
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) x.right[i] -= at(i, k) * x.right[k];
-    x.right[i] /= at(i, i);
-  }
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) x.right[i] -= at(k, i) * x.right[k];
-    x.right[i] /= at(i, i);
-  }
-  return x.right;
 }
 
 Form moved(Form form, const std::vector<double>& by) {
@@ -177,10 +150,10 @@ Form fit_form(const Samples& samples, const Form& begin, int left_out) {
   double loss = loss_of(some, rest) + pull_of(form, begin);
   double damping = 1e-2;
   for (int i = 0; i < most_steps; ++i) {
-    const Normal normal = normal_of(some, form, begin, rest, slopes_of(some, form, rest));
+    const NormalEquations normal = normal_of(some, form, begin, rest, slopes_of(some, form, rest));
     const double before = loss;
     for (int tries = 0; tries < 8; ++tries) {
-      const Form tried = moved(form, solved(normal, damping));
+      const Form tried = moved(form, solve(normal, damping));
       std::vector<double> tried_rest = residuals(some, tried);
       const double now = loss_of(some, tried_rest) + pull_of(tried, begin);
       if (now < loss) {

@@ -5,6 +5,7 @@
 //   build/fit_models --judge data/timings/*.csv   writes nothing: prints the cross-validation error
 //   build/fit_models --check data/timings/*.csv   writes nothing: fails if this build's constants do not predict these
 //                                                 timings, or if a kernel configuration was not timed
+//   build/fit_models --serving POINTS.csv         writes data/models/serving.csv (serving.h)
 //
 // The same timings give the same bytes on every x86-64 (portable_math.h).
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 
 #include "fit_models/files.h"
 #include "fit_models/kernels.h"
+#include "fit_models/serving.h"
 #include "ridge/base/portable_math.h"
 
 namespace ridge::fit {
@@ -109,9 +111,10 @@ Status check(const Samples& samples) {
                      "fit data/models again: docs/fit.md");
 }
 
-enum class Task : std::uint8_t { make, judge, check };
+enum class Task : std::uint8_t { make, judge, check, serving };
 
 Status run(Task task, std::vector<std::string> paths) {
+  if (task == Task::serving) return fit_serving(paths.front(), ".");
   std::sort(paths.begin(), paths.end());  // a shell's order depends on its locale
   const auto first = parse_initial_constants(product_constants_csv());
   if (!first) return first.error();
@@ -139,9 +142,11 @@ int main(int count, char** words) {
   int options = 1;
   if (count > 1 && std::string_view(words[1]) == "--judge") task = Task::judge;
   if (count > 1 && std::string_view(words[1]) == "--check") task = Task::check;
+  if (count == 3 && std::string_view(words[1]) == "--serving") task = Task::serving;
   if (task != Task::make) ++options;
   if (count <= options) {
-    std::fputs("usage: fit_models [--judge | --check] TIMINGS.csv...\n", stderr);
+    std::fputs("usage: fit_models [--judge | --check] TIMINGS.csv...\n       fit_models --serving POINTS.csv\n",
+               stderr);
     return 2;
   }
   const ridge::Status done = ridge::fit::run(task, {words + options, words + count});

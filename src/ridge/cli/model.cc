@@ -12,12 +12,12 @@ namespace ridge::cli {
 namespace {
 
 struct ModelArgs {
-  std::string config, dtype = "bf16", cache_dtype = "bf16", on, phase = "decode", library = "ridge";
+  std::string config, dtype = "bf16", cache_dtype = "bf16", on, phase = "decode", library = "ridge", engine = "vllm";
   model::CountOptions counts;
-  std::optional<std::int64_t> tensor_parallel, layer;
+  std::optional<std::int64_t> tensor_parallel, layer, output_tokens;
   std::optional<double> rate;
   std::int64_t expert_parallel = 1, data_parallel = 1;
-  bool plan = false, print = false;
+  bool plan = false, print = false, serve = false;
   OutputFormat format;
   const CLI::App* verb = nullptr;
 };
@@ -34,6 +34,22 @@ Result<KernelLibrary> parse_library(const std::string& text) {
   return usage_error(fmt::format("expected ridge or cublaslt after --library, found '{}'", text));
 }
 
+Result<ServingEngine> parse_engine(const std::string& text) {
+  for (const ServingEngine engine : serving_engines)
+    if (text == name(engine)) return engine;
+  return usage_error(fmt::format("expected vllm, sglang or trtllm after --engine, found '{}'", text));
+}
+
+Status check_serving(const ModelArgs& args) {
+  if (!args.serve) return check_required_option(*args.verb, "--output-tokens --engine", "--serve");
+  if (!args.output_tokens)
+    return usage_error("expected --output-tokens together with --serve, found none", "--serve --output-tokens 1024");
+  if (args.phase == "prefill") return usage_error("expected --serve without --phase prefill");
+  if (args.rate || args.expert_parallel > 1 || args.data_parallel > 1)
+    return usage_error("expected --serve without --rate, --ep and --dp", "served times were fitted with --tp alone");
+  return Done{};
+}
+
 Status check_options(const ModelArgs& args) {
   if (args.config.empty()) return usage_error("expected a CONFIG, found none", "ridge model llama_3_8b");
   if (!args.counts.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch --on --print", "--context"));
@@ -42,8 +58,8 @@ Status check_options(const ModelArgs& args) {
     return check_combined_options(*args.verb, "--print",
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
-  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate", "--on");
-  return Done{};
+  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve", "--on");
+  return check_serving(args);
 }
 
 Result<int> print_program(const ModelArgs& args) {
@@ -74,6 +90,10 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
   request.phase = phase;
   RIDGE_TRY(library, parse_library(args.library));
   if (args.plan) request.plan = PlanRequest{.library = library, .count_bytes = false};
+  if (args.serve) {
+    RIDGE_TRY(engine, parse_engine(args.engine));
+    request.serving = ServingRequest{.output_tokens = *args.output_tokens, .engine = engine};
+  }
   const std::vector<std::string> machines = split_machines(args.on);
   RIDGE_TRY(answers, api::predict_model(args.config, request, {machines.begin(), machines.end()}));
   const bool is_table = args.format.csv || args.format.md;
@@ -104,6 +124,7 @@ void add_model(CLI::App& app, int& code) {
       "  ridge model llama_3_8b\n"
       "  ridge model llama_3_70b --context 8192 --batch 16 --on h100,h200\n"
       "  ridge model llama_3_70b --context 8192 --rate 50 --on h100,h200,b200\n"
+      "  ridge model llama_3_70b --context 1024 --batch 64 --on h200 --tp 4 --serve --output-tokens 1024\n"
       "  ridge model my_model/config.json --dtype f16 --json\n"
       "  ridge model qwen3_8b --context 4096 --print --layer 0 | ridge explain - --on h200\n");
   args->verb = verb;
@@ -128,11 +149,16 @@ void add_model(CLI::App& app, int& code) {
   verb->add_flag("--plan", args->plan, "Plan kernels and predict their times, in addition to the bound");
   verb->add_option("--library", args->library, "With --plan: kernels of ridge or cublaslt (default: ridge)")
       ->type_name("NAME");
+  verb->add_flag("--serve", args->serve, "Predict the times of an engine that serves --batch requests in flight");
+  verb->add_option("--output-tokens", args->output_tokens, "With --serve: tokens that each request receives")
+      ->type_name("N");
+  verb->add_option("--engine", args->engine, "With --serve: vllm, sglang or trtllm (default: vllm)")->type_name("NAME");
   verb->add_flag("--print", args->print, "Print the program of the phase");
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
                         {"Machines", "--on --phase --tp --ep --dp --rate --plan --library"},
+                        {"Serving", "--serve --output-tokens --engine"},
                         {"Program", "--print --layer"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });
 }

@@ -88,6 +88,26 @@ TEST_F(CliTest, ModelChoosesChipsAndBatchForARate) {
                   "ridge: expected --rate above 0 and below 1e9 tokens/s, found -5\n");
 }
 
+TEST_F(CliTest, ModelPredictsServedTimes) {
+  const std::vector<std::string> command{"model", "llama_3_70b", "--context", "1024", "--batch", "64",
+                                         "--on",  "h200",        "--tp",      "4",    "--serve", "--output-tokens",
+                                         "1000"};
+  const ProcessResult text = ridge(command);
+  EXPECT_EQ(text.err, "");
+  EXPECT_NE(text.out.find("\nserved 22.51 ms (19.18 ms to 28.59 ms) per token, 448.4 ms (336.3 ms to 712.9 ms) to the "
+                          "first token, 2 788 tokens/s of output (vllm, 1 000 tokens each)\n"),
+            std::string::npos)
+      << text.out;
+  std::vector<std::string> with_json = command;
+  with_json.insert(with_json.end(), {"--json", "--engine", "sglang"});
+  const auto json = nlohmann::json::parse(ridge(with_json).out);
+  EXPECT_EQ(json["served"]["engine"], "sglang");
+  EXPECT_EQ(json["served"]["batch"], 64);
+  EXPECT_GT(json["served"]["tpot_s"]["expected"], json["tpot_s"]["bound"]);
+  EXPECT_LT(json["served"]["tpot_s"]["low"], json["served"]["tpot_s"]["expected"]);
+  EXPECT_GT(json["served"]["constants"]["layer"], 0);
+}
+
 TEST_F(CliTest, ModelPrintsProgramsThatOtherVerbsRead) {
   const std::string program = ridge({"model", "qwen3_0_6b", "--context", "128", "--phase", "prefill", "--print"}).out;
   const ProcessResult explained = ridge({"explain", file("model.ridge", program), "--on", "h200"});
@@ -101,6 +121,28 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
   expect_rejected({"model", "llama_3_8b", "--on", "h100"}, 2, "ridge: expected --on together with --context\n");
   expect_rejected({"model", "llama_3_8b", "--context", "9", "--tp", "2"}, 2,
                   "ridge: expected --tp together with --on\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "9", "--serve"}, 2,
+                  "ridge: expected --serve together with --on\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--output-tokens", "5"}, 2,
+                  "ridge: expected --output-tokens together with --serve\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--serve"}, 2,
+                  "ridge: expected --output-tokens together with --serve, found none\n"
+                  "  hint: --serve --output-tokens 1024\n");
+  const std::vector<std::string> serve{"model", "llama_3_8b", "--context", "9", "--serve", "--output-tokens", "9"};
+  const auto expect_serving_rejected = [&](std::vector<std::string> more, int code, const std::string& message) {
+    more.insert(more.begin(), serve.begin(), serve.end());
+    expect_rejected(more, code, message);
+  };
+  expect_serving_rejected({"--on", "h100", "--engine", "tgi"}, 2,
+                          "ridge: expected vllm, sglang or trtllm after --engine, found 'tgi'\n");
+  expect_serving_rejected({"--on", "h100", "--phase", "prefill"}, 2,
+                          "ridge: expected --serve without --phase prefill\n");
+  expect_rejected({"model", "gpt_3_175b", "--context", "2000", "--on", "h100", "--serve", "--output-tokens", "49"}, 3,
+                  "ridge: gpt_3_175b: expected --context and --output-tokens of at most 2048 together, the positions "
+                  "that the model has, found 2049\n");
+  expect_serving_rejected({"--on", "b200"}, 3,
+                          "ridge: no engine was measured on b200; served times are known on h100 and h200\n"
+                          "  hint: leave out --serve for the bound\n");
   expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--tp", "3"}, 3,
                   "ridge: llama_3_8b: expected --tp that divides the 32 heads, found 3\n");
   expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--phase", "train"}, 2,

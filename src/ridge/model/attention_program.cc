@@ -10,14 +10,6 @@
 namespace ridge::model {
 namespace {
 
-// Number of tokens of a sequence whose keys a step of the layer reads: a window needs those that its first new token
-// sees.
-std::int64_t count_keys(const StepSizes& sizes, bool is_sliding) {
-  const StepOptions& o = sizes.options;
-  const std::int64_t earlier = o.context - o.new_tokens;
-  return o.new_tokens + (is_sliding ? std::min(earlier, sizes.config.window - 1) : earlier);
-}
-
 // Returns the condition under which a new token sees a key, or nothing if all see all.
 std::string write_mask(const StepSizes& sizes, bool is_sliding, std::string_view keys) {
   const std::int64_t count = count_keys(sizes, is_sliding), earlier = count - sizes.options.new_tokens;
@@ -30,8 +22,8 @@ std::string write_mask(const StepSizes& sizes, bool is_sliding, std::string_view
 
 // Adds a tensor that several functions compute in turn, the first of which is a product; `{}` is replaced by the
 // result so far. The last one has the name.
-void add_in_turn(ProgramWriter& out, const StepSizes& sizes, std::string_view name, std::string_view dims,
-                 const std::vector<std::string>& functions, bool is_cached) {
+void add_function_chain(ProgramWriter& out, const StepSizes& sizes, std::string_view name, std::string_view dims,
+                        const std::vector<std::string>& functions, bool is_cached) {
   std::string so_far;
   for (std::size_t i = 0; i < functions.size(); ++i) {
     const bool is_last = i + 1 == functions.size();
@@ -48,7 +40,7 @@ void add_in_turn(ProgramWriter& out, const StepSizes& sizes, std::string_view na
 
 std::string write_rotary(const StepSizes& sizes, bool is_sliding, std::string_view dim, bool is_interleaved) {
   const double base = is_sliding ? sizes.config.sliding_rotary_base : sizes.config.rotary_base;
-  return fmt::format("rotary({{}}, t over {}{}{})", dim, base > 0 ? fmt::format(", base = {:.10g}", base) : "",
+  return fmt::format("rotary({{}}, t over {}{}{})", dim, base > 0 ? fmt::format(", base = {:.0f}", base) : "",
                      is_interleaved ? ", interleaved = 1" : "");
 }
 
@@ -63,7 +55,7 @@ std::string write_scores(const StepSizes& sizes, const std::string& scores, cons
 
 void add_positions(ProgramWriter& out, const StepSizes& sizes) { out.add_input("data", "t", DType::int32, sizes.rows); }
 
-// Queries, keys and values of new tokens: a product each, a bias, a norm along the head, rotary positions.
+// Adds queries, keys and values of the new tokens: a product each, a bias, a norm along the head, rotary positions.
 void add_heads(ProgramWriter& out, const StepSizes& sizes, bool is_sliding, const std::string& query_dims) {
   const ModelConfig& config = sizes.config;
   const std::string key_dims = "G, E", x = add_operand(out, sizes.matrix, "h$", sizes.rows_and("D"));
@@ -81,7 +73,7 @@ void add_heads(ProgramWriter& out, const StepSizes& sizes, bool is_sliding, cons
     }
     if (config.learned_positions == 0 && letter != 'v')
       functions.push_back(write_rotary(sizes, is_sliding, "E", false));
-    add_in_turn(out, sizes, std::string(1, letter), sizes.rows_and(dims), functions, letter != 'q');
+    add_function_chain(out, sizes, std::string(1, letter), sizes.rows_and(dims), functions, letter != 'q');
   }
 }
 
@@ -110,7 +102,7 @@ void add_grouped_attention(ProgramWriter& out, const StepSizes& sizes, bool is_s
   add_product(out, sizes, sizes.matrix, "o$", sizes.rows_and("D"), a + " * wo$");
 }
 
-// Queries, from the input or through a latent vector of their own, and the latent vector of keys and values.
+// Adds queries, from the input or through a latent vector of their own, and the latent vector of keys and values.
 void add_latent_vectors(ProgramWriter& out, const StepSizes& sizes) {
   const LatentConfig& latent = *sizes.config.latent;
   const std::string x = add_operand(out, sizes.matrix, "h$", sizes.rows_and("D"));
@@ -129,11 +121,11 @@ void add_latent_vectors(ProgramWriter& out, const StepSizes& sizes) {
   out.add_parameter("wcr$", sizes.matrix, "D, P");
   add_product(out, sizes, sizes.matrix, "q$", sizes.rows_and("H, N"), queries + " * wq$");
   const std::string rotary = write_rotary(sizes, false, "P", true);
-  add_in_turn(out, sizes, "qr", sizes.rows_and("H, P"), {queries + " * wqr$", rotary}, false);
+  add_function_chain(out, sizes, "qr", sizes.rows_and("H, P"), {queries + " * wqr$", rotary}, false);
   add_product(out, sizes, sizes.matrix, "c0$", sizes.rows_and("L"), x + " * wc$");
   out.add_parameter("normc$", sizes.parameter, "L");
   out.add_stored("c$", sizes.options.cache_dtype, sizes.rows_and("L"), "rmsnorm(c0$ over L) * normc$");
-  add_in_turn(out, sizes, "cr", sizes.rows_and("P"), {x + " * wcr$", rotary}, true);
+  add_function_chain(out, sizes, "cr", sizes.rows_and("P"), {x + " * wcr$", rotary}, true);
 }
 
 // Few new tokens: the queries take over the matrix of keys, and the result that of values, so that all heads read the
@@ -187,6 +179,12 @@ void add_latent_attention(ProgramWriter& out, const StepSizes& sizes) {
 }
 
 }  // namespace
+
+std::int64_t count_keys(const StepSizes& sizes, bool is_sliding) {
+  const StepOptions& o = sizes.options;
+  const std::int64_t earlier = o.context - o.new_tokens;
+  return o.new_tokens + (is_sliding ? std::min(earlier, sizes.config.window - 1) : earlier);
+}
 
 void add_attention(ProgramWriter& out, const StepSizes& sizes, bool is_sliding) {
   if (sizes.config.learned_positions == 0) add_positions(out, sizes);

@@ -27,6 +27,10 @@ struct StepSizes {
 // Returns the number of tokens of a data rank.
 inline std::int64_t count_rows(const StepSizes& sizes) { return sizes.batch * sizes.options.new_tokens; }
 
+// Returns the number of tokens of a sequence whose keys a step reads. With a window, the first new token sees the
+// earliest of them.
+std::int64_t count_keys(const StepSizes& sizes, bool is_sliding);
+
 // Adds a norm of x along D or another dimension, with its parameters.
 void add_norm(ProgramWriter& out, const StepSizes& sizes, std::string_view result, std::string_view x,
               std::string_view number, std::string_view dim = "D");

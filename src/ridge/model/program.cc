@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ridge/base/ceil_div.h"
 #include "ridge/base/string_util.h"
@@ -59,7 +60,10 @@ Status check_sizes(const StepOptions& options) {
   RIDGE_TRY_STATUS(check("--context", options.context, max_tokens));
   RIDGE_TRY_STATUS(check("--tp", options.layout.tensor, max_chips));
   RIDGE_TRY_STATUS(check("--ep", options.layout.expert, max_chips));
-  RIDGE_TRY_STATUS(check("--dp", options.layout.data, std::min(max_chips, options.batch)));
+  RIDGE_TRY_STATUS(check("--dp", options.layout.data, max_chips));
+  if (options.layout.data > options.batch)
+    return usage_error(
+        fmt::format("expected --dp of at most --batch, which is {}, found {}", options.batch, options.layout.data));
   return check("--new-tokens", options.new_tokens, options.context);
 }
 
@@ -74,7 +78,7 @@ Status divide(const ModelConfig& config, std::string_view what, std::int64_t who
 // Divides experts and their columns among the chips.
 Status divide_experts(StepSizes& sizes) {
   const ModelConfig& config = sizes.config;
-  const Layout& layout = sizes.options.layout;
+  const ChipLayout& layout = sizes.options.layout;
   if (!config.experts && layout.expert > 1)
     return input_error(
         fmt::format("{}: expected --ep 1 for a model without experts, found {}", config.name, layout.expert));
@@ -206,6 +210,12 @@ std::string write_collective(const StepSizes& sizes, std::string_view dims, bool
                      dtype_name(sizes.activation), dims);
 }
 
+// Returns the part of the keys of a layer with sliding attention that it keeps after the step.
+double count_kept_share(const StepSizes& sizes) {
+  const std::int64_t keys = count_keys(sizes, true);
+  return static_cast<double>(std::min(keys, sizes.config.window)) / static_cast<double>(keys);
+}
+
 // Returns a program that sends each row to the chips of its experts; the results return in the same way.
 std::string write_exchange(const StepSizes& sizes) {
   const std::int64_t chips = sizes.options.layout.expert;
@@ -224,6 +234,7 @@ PartProgram write_layer(const StepSizes& sizes, const LayerConfig& layer, std::i
   out.add_input("data", "x", sizes.activation, sizes.rows_and("D"));
   add_layer(out, sizes, layer, "z");
   PartProgram part = finish_part(out, name_layer(sizes.config, layer), count);
+  if (layer.is_sliding) part.kept_cache = count_kept_share(sizes);
   if (sizes.options.layout.tensor > 1) part.collectives.assign(2, write_collective(sizes, sizes.rows_and("D"), true));
   if (layer.has_experts && sizes.sends_rows_to_experts()) part.collectives.assign(2, write_exchange(sizes));
   return part;
@@ -256,6 +267,21 @@ std::vector<std::string> note_omissions(const ModelConfig& config, const StepOpt
   if (config.max_positions > 0 && options.context > config.max_positions)
     notes.push_back(fmt::format("the context of {} tokens is longer than max_position_embeddings = {}", options.context,
                                 config.max_positions));
+  if (config.rotary_base != std::floor(config.rotary_base))
+    notes.push_back(fmt::format("rope_theta = {} is rounded in the programs", config.rotary_base));
+  if (config.norms_per_layer == 4)
+    notes.emplace_back(
+        "the programs leave out that the embedding is scaled, that 1 is added to each norm's weight, and "
+        "query_pre_attn_scalar");
+  if (config.experts && config.experts->has_score_correction)
+    notes.emplace_back("the programs leave out groups of experts (n_group) and routed_scaling_factor");
+  if (config.experts && options.layout.expert > 1 && options.layout.data == 1)
+    notes.emplace_back(
+        "experts are counted as if each chip had columns of all; with few tokens the chip with the most "
+        "tokens takes longer");
+  if (options.layout.tensor > 1)
+    notes.emplace_back(
+        "each chip's program adds residuals and biases to its part of a sum; in an engine one chip does");
   if (config.has_sinks) notes.emplace_back("the learned score of each head (a sink) is not in the programs");
   if (config.quantization && config.quantization->method != QuantizationMethod::mxfp4)
     notes.emplace_back("scales and zero points of quantized weights are counted as memory, not in the programs");

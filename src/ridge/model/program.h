@@ -12,10 +12,10 @@
 
 namespace ridge::model {
 
-// How chips divide a model. Tensor parallelism divides heads, columns and vocabulary, data parallelism the sequences,
-// expert parallelism whole experts. Experts are divided among chips that also divide the heads (`expert` divides
-// `tensor`, one data rank), or among all data ranks (`expert` equals `data`, no tensor parallelism).
-struct Layout {
+// Numbers of chips that divide a model. Tensor parallelism divides heads, columns and vocabulary, data parallelism the
+// sequences, expert parallelism whole experts. Experts are divided among chips that also divide the heads (`expert`
+// divides `tensor`, one data rank), or among all data ranks (`expert` equals `data`, no tensor parallelism).
+struct ChipLayout {
   std::int64_t tensor = 1, expert = 1, data = 1;
   std::int64_t chips() const { return tensor * data; }
 };
@@ -26,7 +26,7 @@ struct StepOptions {
   std::int64_t batch = 1;       // Number of sequences
   std::int64_t new_tokens = 1;  // Tokens of each sequence that the step computes
   std::int64_t context = 1;     // Tokens of each sequence that the last new token sees, itself included
-  Layout layout = {};           // Chips that divide the model; a program is for one of them
+  ChipLayout layout = {};       // Chips that divide the model; a program is for one of them
 };
 
 // Statements that belong together: attention, experts, … Their results are listed in the order of the program.
@@ -37,10 +37,11 @@ struct ProgramModule {
 
 // The program of the embedding, of one kind of layer, or of the head.
 struct PartProgram {
-  std::string name;        // "embedding", "layer", "layer with sliding attention and experts", "head"
+  std::string name;        // "embedding", "layer", "layer, sliding, experts", "head"
   std::int64_t count = 1;  // Number of layers of this kind; 1 for embedding and head
   std::string text;
   std::vector<ProgramModule> modules = {};
+  double kept_cache = 1;          // Part of the cache that a layer keeps after the step; a window drops earlier tokens
   bool shares_embedding = false;  // True for a head whose parameter `embedding` is the embedding's
   // Programs of the collectives between the chips of tensor parallelism, one for each that the part needs
   std::vector<std::string> collectives = {};

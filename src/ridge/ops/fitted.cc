@@ -1,9 +1,6 @@
 #include "ridge/ops/fitted.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <charconv>
+#include <map>
 
 #include "ridge/base/check.h"
 
@@ -45,43 +42,9 @@ const KernelConstants* override_numbers = nullptr;
 using FunctionCostTable = std::map<std::string, FunctionCost, std::less<>>;
 using Spreads = std::map<std::string, PredictionSpread, std::less<>>;
 
-// Returns the cells [first, first + count) of each line as numbers, by the name in the first cell.
-Result<std::map<std::string, std::vector<double>, std::less<>>> read_table(const FittedFile& file, std::size_t first,
-                                                                           std::size_t count) {
-  std::map<std::string, std::vector<double>, std::less<>> out;
-  for (const CsvLine& line : file.lines) {
-    std::vector<double>& row = out[line.cells[0].text];
-    if (!row.empty())
-      return error_at_cell(input_error(fmt::format("expected each name once, found '{}' twice", line.cells[0].text)),
-                           file.source, line, line.cells[0]);
-    for (std::size_t i = first; i < first + count; ++i) {
-      RIDGE_TRY(number, parse_cell(file, line, i));
-      row.push_back(number);
-    }
-  }
-  return out;
-}
-
-// Reads one number for each field in `names`. Errors: a name that is missing, repeated or unknown.
-template <class Numbers, std::size_t count> Result<Numbers> parse_numbers(const NamedNumber<Numbers> (&names)[count],
-                                                                          std::string_view csv,
-                                                                          const std::string& source) {
-  RIDGE_TRY(file, parse_fitted_file(csv, source, "number,unit,value,origin,meaning"));
-  RIDGE_TRY(rows, read_table(file, 2, 1));
-  Numbers out{};
-  for (const NamedNumber<Numbers>& each : names) {
-    const auto row = rows.find(each.name);
-    if (row == rows.end()) return input_error(fmt::format("'{}' lacks {}", source, each.name));
-    out.*(each.member) = row->second[0];
-    rows.erase(row);
-  }
-  if (!rows.empty()) return input_error(fmt::format("'{}': unknown name {}", source, rows.begin()->first));
-  return out;
-}
-
 template <class Numbers, std::size_t count>
 Numbers parse_embedded(const NamedNumber<Numbers> (&names)[count], std::string_view csv, const std::string& source) {
-  const auto parsed = parse_numbers(names, csv, source);
+  const auto parsed = parse_named_numbers(std::span<const NamedNumber<Numbers>>(names), csv, source);
   RIDGE_CHECK(parsed, parsed.error().to_string());
   return *parsed;
 }
@@ -90,7 +53,7 @@ FunctionCostTable load_function_costs() {
   const auto file =
       parse_fitted_file(functions_csv(), "data/models/functions.csv", "function,first,again,rough,origin");
   RIDGE_CHECK(file, file.error().to_string());
-  const auto rows = read_table(*file, 1, 3);
+  const auto rows = read_named_rows(*file, 1, 3);
   RIDGE_CHECK(rows, rows.error().to_string());
   FunctionCostTable out;
   for (const auto& [name, row] : *rows) out[name] = {row[0], row[1], row[2]};
@@ -100,7 +63,7 @@ FunctionCostTable load_function_costs() {
 void add_spreads(std::string_view csv, const char* source, Spreads& to) {
   const auto file = parse_fitted_file(csv, source, "kind,low,middle,high,meaning");
   RIDGE_CHECK(file, file.error().to_string());
-  const auto rows = read_table(*file, 1, 3);
+  const auto rows = read_named_rows(*file, 1, 3);
   RIDGE_CHECK(rows, rows.error().to_string());
   for (const auto& [name, row] : *rows) to[name] = {row[0], row[1], row[2]};
 }
@@ -115,44 +78,11 @@ Spreads load_spreads() {
 
 }  // namespace
 
-Result<FittedFile> parse_fitted_file(std::string_view text, const std::string& source, std::string_view columns) {
-  FittedFile out{.source = source};
-  bool header_seen = false;
-  for (CsvLine& line : read_csv(text)) {
-    if (line.text.starts_with('#')) {
-      const std::size_t colon = line.text.find(": ");
-      if (colon != std::string_view::npos && colon > 2)
-        out.properties.emplace(line.text.substr(2, colon - 2), line.text.substr(colon + 2));
-    } else if (!header_seen) {
-      if (line.text != columns)
-        return error_at_cell(input_error(fmt::format("expected the columns {}, found {}", columns, line.text)), source,
-                             line, line.cells[0]);
-      header_seen = true;
-    } else {
-      const auto cells = static_cast<std::size_t>(std::count(columns.begin(), columns.end(), ',')) + 1;
-      if (line.cells.size() < cells)
-        return error_at_cell(input_error(fmt::format("expected {} cells, found {}", cells, line.cells.size())), source,
-                             line, line.cells.back());
-      out.lines.push_back(std::move(line));
-    }
-  }
-  return out;
-}
-
-Result<double> parse_cell(const FittedFile& file, const CsvLine& line, std::size_t cell) {
-  const std::string& text = line.cells[cell].text;
-  double number = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (end.ec == std::errc{} && end.ptr == text.data() + text.size()) return number;
-  return error_at_cell(input_error(fmt::format("expected a number, found '{}'", text)), file.source, line,
-                       line.cells[cell]);
-}
-
 Result<KernelConstants> parse_kernel_constants(std::string_view csv, const std::string& source) {
-  return parse_numbers(kernel_constant_fields, csv, source);
+  return parse_named_numbers(named_kernel_constants(), csv, source);
 }
 Result<HopperRates> parse_hopper_rates(std::string_view csv, const std::string& source) {
-  return parse_numbers(hopper_rate_fields, csv, source);
+  return parse_named_numbers(std::span<const NamedNumber<HopperRates>>(hopper_rate_fields), csv, source);
 }
 
 const KernelConstants& kernel_constants() {

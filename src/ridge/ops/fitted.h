@@ -3,28 +3,15 @@
 // which are the same on every Hopper; `DeviceNumbers` (model.h) has the rates that differ between machines.
 #pragma once
 
-#include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "ridge/base/csv.h"
+#include "ridge/base/fitted_file.h"
 #include "ridge/base/result.h"
 #include "ridge/ops/model.h"
 
 namespace ridge::ops {
-
-struct FittedFile {
-  std::string source;                                               // Name for messages: "data/models/kernels.csv"
-  std::map<std::string, std::string, std::less<>> properties = {};  // Header lines such as "# device: NVIDIA H200"
-  std::vector<CsvLine> lines = {};                                  // Lines after the line of column names
-};
-// `text` must outlive the result. Errors: column names other than `columns`, or a line with fewer cells.
-Result<FittedFile> parse_fitted_file(std::string_view text, const std::string& source, std::string_view columns);
-// Returns a cell as a number.
-Result<double> parse_cell(const FittedFile& file, const CsvLine& line, std::size_t cell);
 
 // Values of data/models/kernels.csv, which has their meaning. Shares are relative to a rate of the device.
 struct KernelConstants {
@@ -39,10 +26,6 @@ struct KernelConstants {
 const KernelConstants& kernel_constants();
 Result<KernelConstants> parse_kernel_constants(std::string_view csv, const std::string& source);
 
-template <class Numbers> struct NamedNumber {
-  std::string_view name;
-  double Numbers::*member;
-};
 std::span<const NamedNumber<KernelConstants>> named_kernel_constants();
 
 // While an object of this class exists, kernel_constants() returns `numbers`. For fitting. Not thread-safe; do not

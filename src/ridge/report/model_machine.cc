@@ -13,7 +13,9 @@ namespace {
 
 std::string readable_seconds(double seconds) { return format_with_prefix(seconds, "s"); }
 std::string readable_bytes(double bytes) { return format_with_prefix(bytes, "B"); }
-std::string readable_rate(double per_s) { return group_digits(static_cast<std::int64_t>(std::llround(per_s))); }
+std::string readable_rate(double per_s) {
+  return per_s < 100 ? format_significant(per_s, 3) : group_digits(static_cast<std::int64_t>(std::llround(per_s)));
+}
 
 // The expected time, or the bound if there is no prediction.
 double expected_or_bound(const ModelStep& step) { return step.predicted_s ? step.predicted_s->expected : step.bound_s; }
@@ -87,6 +89,20 @@ std::string memory_text(const ModelOnMachine& x) {
   return out + limits_text(x);
 }
 
+// "24.3 ms (20.1 to 30.2 ms)"
+std::string interval_text(const Interval& x) {
+  return fmt::format("{} ({} to {})", readable_seconds(x.expected), readable_seconds(x.low), readable_seconds(x.high));
+}
+
+std::string served_text(const ServedTimes& x, std::int64_t requests) {
+  const std::string waiting = x.batch == requests ? ""
+                                                  : fmt::format("; the memory holds {} of {} requests, others wait",
+                                                                group_digits(x.batch), group_digits(requests));
+  return fmt::format("{} per token, {} to the first token, {} tokens/s of output ({}, {} each){}",
+                     interval_text(x.token_s), interval_text(x.first_token_s), readable_rate(x.tokens_per_s),
+                     name(x.engine), count_text(x.output_tokens, "token"), waiting);
+}
+
 std::string phase_line(const ModelOnMachine& x) {
   const double seconds = expected_or_bound(x.step());
   const double rate = static_cast<double>(x.tokens()) / seconds;
@@ -128,6 +144,8 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
   const bool is_predicted = std::any_of(machines.begin(), machines.end(), has_prediction);
   Cells cells{{"machine", "chips", "sequences", "tokens/s a sequence", "tokens/s a chip"}};
   if (is_predicted) cells[0].insert(cells[0].end(), {"a token, expected", "first token, expected"});
+  const bool is_served = std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.served; });
+  if (is_served) cells[0].insert(cells[0].end(), {"a token, served", "first token, served"});
   cells[0].insert(cells[0].end(),
                   {"a token, at least", "first token, at least", "memory a chip", "sequences that fit"});
   for (const ModelOnMachine& x : machines) {
@@ -142,6 +160,9 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
     if (is_predicted)
       for (const ModelStep* step : {&x.decode, &x.prefill})
         row.push_back(step->predicted_s ? readable_seconds(step->predicted_s->expected) : "-");
+    if (is_served)
+      for (const Interval& served : {x.served->token_s, x.served->first_token_s})
+        row.push_back(readable_seconds(served.expected));
     row.push_back(readable_seconds(x.decode.bound_s));
     row.push_back(readable_seconds(x.prefill.bound_s));
     row.push_back(fmt::format("{}{}", readable_bytes(x.memory_bytes()), x.fits() ? "" : " (too much)"));
@@ -208,6 +229,19 @@ Json rate_json(double tokens, const ModelStep& step) {
   return out;
 }
 
+Json served_json(const ServedTimes& x) {
+  Json out{{"engine", name(x.engine)},
+           {"output_tokens", x.output_tokens},
+           {"batch", x.batch},
+           {"tpot_s", interval_json(x.token_s)},
+           {"ttft_s", interval_json(x.first_token_s)},
+           {"output_tokens_per_s", x.tokens_per_s},
+           {"constants", Json::object()}};
+  for (const auto& constant : named_serving_constants())
+    out["constants"][std::string(constant.name)] = serving_constants().*constant.member;
+  return out;
+}
+
 Json module_json(const ModuleStep& m) {
   return {{"name", m.module},
           {"layer", m.part},
@@ -254,6 +288,7 @@ Json machine_json(const ModelOnMachine& x) {
            {"ops", Json::array()}};
   for (const TimeShare& share : divide_bound(step))
     out["shares"][std::string(share.name)] = share.seconds / step.bound_s;
+  if (x.served) out["served"] = served_json(*x.served);
   out["step_notes"] = step.notes;
   for (const ModuleStep& module : step.modules) out["ops"].push_back(module_json(module));
   return out;
@@ -280,6 +315,7 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
                               count_text(*x.counts.context, "token"),
                               x.prefill_sequences == 1 ? "one" : group_digits(x.prefill_sequences),
                               x.prefill_sequences == 1 ? "" : "s"));
+  if (x.served) add_line(out, "served  " + served_text(*x.served, x.counts.batch));
   add_line(out, "memory  " + memory_text(x));
   add_line(out, "bound  " + shares_text(x.step()));
   if (!x.reaches_rate())

@@ -153,7 +153,7 @@ TEST(ModelProgram, DividesExpertsAmongDataRanks) {
   const auto latent =
       write_programs(find("deepseek_v3"), {.batch = 64, .context = 8, .layout = {.expert = 16, .data = 16}});
   EXPECT_NE(latent->parts[2].text.find("A = 32, "), std::string::npos) << latent->parts[2].text;
-  const auto error_of = [&](const ModelConfig& config, const Layout& layout) {
+  const auto error_of = [&](const ModelConfig& config, const ChipLayout& layout) {
     return write_programs(config, {.batch = 32, .context = 64, .layout = layout}).error().message;
   };
   EXPECT_EQ(error_of(qwen, {.tensor = 2, .expert = 4, .data = 2}),

@@ -55,7 +55,8 @@ Reason unsupported_reason(const DequantizeLoops&) { return {}; }
 Reason unsupported_reason(const ConvLoops& conv) {
   if (conv.channels_last && !can_convolve_channels_last(conv))
     return "expected channels in second place, found them last with " + std::to_string(conv.groups) + " groups of " +
-           std::to_string(conv.channels) + " channels; they may be last if each channel is a group of a small window";
+           std::to_string(conv.channels / conv.groups) +
+           " channels; they may be last if each channel is a group of a small window";
   return generated_kernel_reason("direct convolutions");
 }
 Reason unsupported_reason(const FoldLoops& fold) {

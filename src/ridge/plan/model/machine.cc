@@ -72,18 +72,33 @@ struct SizedStep {
   std::int64_t tensor = 1;
   ModelStep decode;
   double scale_bytes = 0;
+  double bytes = 0;  // Memory of a chip in the requested phase
 };
+
+// Returns the bytes of scales on a chip. Data ranks divide only those of the experts.
+double count_scale_bytes(const model::ModelCount& count, const ModelRequest& request, std::int64_t tensor) {
+  double experts = 0;
+  for (const model::PartCount& part : count.parts)
+    if (part.name == "routed experts") experts = static_cast<double>(part.scale_bytes);
+  const double ranks = request.data_parallel > 1 ? static_cast<double>(request.expert_parallel) : 1;
+  return (static_cast<double>(count.scale_bytes) - experts + experts / ranks) / static_cast<double>(tensor);
+}
+
+double count_memory(const ModelStep& step) { return step.parameter_bytes + step.cache_bytes + step.activation_bytes; }
 
 Result<SizedStep> size_step(const model::ModelConfig& config, const ModelRequest& request, std::int64_t tensor,
                             const Machine& machine) {
   RIDGE_TRY(decode, predict_phase(config, request, ModelPhase::decode, tensor, machine));
   RIDGE_TRY(count, model::count_model(config, request.counts));
-  const std::int64_t parts = tensor * (request.data_parallel > 1 ? request.expert_parallel : 1);
-  return SizedStep{tensor, std::move(decode), static_cast<double>(count.scale_bytes) / static_cast<double>(parts)};
-}
-
-double count_bytes(const SizedStep& step) {
-  return step.decode.parameter_bytes + step.scale_bytes + step.decode.cache_bytes + step.decode.activation_bytes;
+  SizedStep out{.tensor = tensor, .decode = std::move(decode)};
+  out.scale_bytes = count_scale_bytes(count, request, tensor);
+  out.bytes = out.scale_bytes + count_memory(out.decode);
+  if (request.phase == ModelPhase::decode) return out;
+  ModelRequest unplanned = request;
+  unplanned.plan = {};
+  RIDGE_TRY(prefill, predict_phase(config, unplanned, ModelPhase::prefill, tensor, machine));
+  out.bytes = out.scale_bytes + count_memory(prefill);
+  return out;
 }
 
 // Returns the step on the fewest chips of tensor parallelism that hold it, or on the most that divide the model.
@@ -95,14 +110,14 @@ Result<SizedStep> choose_chips(const model::ModelConfig& config, const ModelRequ
   RIDGE_TRY(count, model::count_model(config, request.counts));
   const double bytes = static_cast<double>(count.weight_bytes + *count.cache_bytes);
   std::optional<SizedStep> found;
-  // Fewer chips than their memory together needs cannot do.
+  // Fewer chips cannot hold the weights and the cache.
   const double fewest = capacity ? std::min(bytes / capacity->value, static_cast<double>(max_chips_tried)) : 1;
   for (auto chips = std::max<std::int64_t>(1, static_cast<std::int64_t>(fewest)); chips <= max_chips_tried; ++chips) {
     auto step = size_step(config, unplanned, chips, machine);
     if (!step && chips == 1) return step.error();
     if (!step) continue;  // These chips do not divide the model
     found = *std::move(step);
-    if (!capacity || count_bytes(*found) <= capacity->value) break;
+    if (!capacity || found->bytes <= capacity->value) break;
   }
   if (found && !request.plan) return *std::move(found);
   return size_step(config, request, found ? found->tensor : 1, machine);
@@ -121,7 +136,7 @@ Result<BatchChoice> try_batch(const model::ModelConfig& config, ModelRequest req
   RIDGE_TRY(step, size_step(config, request, tensor, machine));
   const double seconds = step.decode.predicted_s ? step.decode.predicted_s->expected : step.decode.bound_s;
   const auto& capacity = machine.memory.front().capacity;
-  const bool fits = !capacity || count_bytes(step) <= capacity->value;
+  const bool fits = !capacity || step.bytes <= capacity->value;
   return BatchChoice{tensor, fits && seconds * *request.rate <= 1 ? batch : 0, seconds};
 }
 
@@ -131,15 +146,16 @@ Result<BatchChoice> find_batch(const model::ModelConfig& config, const ModelRequ
   RIDGE_TRY(best, try_batch(config, request, tensor, 1, machine));
   std::int64_t exceeds = 2;
   for (; best.batch > 0 && exceeds * request.data_parallel <= max_sequences; exceeds *= 2) {
-    RIDGE_TRY(next, try_batch(config, request, tensor, exceeds, machine));
-    if (next.batch == 0) break;
-    best = next;
+    const auto next = try_batch(config, request, tensor, exceeds, machine);
+    if (!next || next->batch == 0) break;  // Too slow, too large, or more than is counted
+    best = *next;
   }
+  exceeds = std::min(exceeds, max_sequences / request.data_parallel + 1);
   while (best.batch > 0 && exceeds - best.batch > 1) {
     const std::int64_t middle = best.batch + (exceeds - best.batch) / 2;
-    RIDGE_TRY(next, try_batch(config, request, tensor, middle, machine));
-    if (next.batch > 0)
-      best = next;
+    const auto next = try_batch(config, request, tensor, middle, machine);
+    if (next && next->batch > 0)
+      best = *next;
     else
       exceeds = middle;
   }
@@ -196,6 +212,12 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
   out.prefill_sequences = prompts.counts.batch;
   RIDGE_TRY(prefill, predict_phase(config, prompts, ModelPhase::prefill, sized.tensor, machine));
   out.prefill = std::move(prefill);
+  if (request.serving) {
+    ModelRequest served = request;
+    served.tensor_parallel = out.layout.tensor;
+    RIDGE_TRY(times, predict_served_model(config, served, machine));
+    out.served = times;
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ridge/model/count.h"
+#include "ridge/plan/model/serving.h"
 #include "ridge/plan/model/step.h"
 
 namespace ridge {
@@ -18,7 +19,8 @@ struct ModelRequest {
   ModelPhase phase = ModelPhase::decode;
   std::optional<std::int64_t> tensor_parallel = {};  // Without it, the fewest chips whose memory holds the model
   std::int64_t expert_parallel = 1, data_parallel = 1;
-  std::optional<PlanRequest> plan = {};  // If set, kernels are planned and predicted
+  std::optional<PlanRequest> plan = {};        // If set, kernels are planned and predicted
+  std::optional<ServingRequest> serving = {};  // If set, served times are predicted
   // Tokens per second that each sequence must get. Batch and chips are then those with the most tokens per second and
   // chip; `counts.batch` is not used.
   std::optional<double> rate = {};
@@ -28,7 +30,7 @@ struct ModelOnMachine {
   std::string machine;
   model::CountOptions counts = {};
   ModelPhase phase = ModelPhase::decode;
-  model::Layout layout = {};
+  model::ChipLayout layout = {};
   std::optional<double> rate = {};              // Requested tokens per second of each sequence
   ModelStep decode = {};                        // A token of each sequence
   ModelStep prefill = {};                       // All tokens of `prefill_sequences` sequences
@@ -37,6 +39,7 @@ struct ModelOnMachine {
   std::string unavailable = {};                 // Reason why there are no numbers; all others are then empty
   double scale_bytes = 0;                       // Bytes of scales of quantized weights on one chip
   std::optional<double> capacity_bytes = {};    // Capacity of one chip's memory; nullopt if not on record
+  std::optional<ServedTimes> served = {};       // Set if requested
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
   std::optional<std::int64_t> max_batch = {}, max_context = {};
 

@@ -19,18 +19,18 @@ void add(std::optional<Interval>& sum, const Interval& more) {
 }
 
 // The analyzed program of a part.
-struct PartStep {
+struct AnalyzedPart {
   Program program;
   Explanation explanation;
   KernelGroups groups;              // Statements of each module
   std::vector<Prediction> modules;  // Each as one kernel
 };
 
-Result<PartStep> explain_part(const model::PartProgram& part, const Machine& machine) {
+Result<AnalyzedPart> explain_part(const model::PartProgram& part, const Machine& machine) {
   RIDGE_TRY(loaded, load_program(part.text, DType::bf16));
   auto explanation = explain(loaded.program, machine, {}, {}, Thresholds::skipped);
   if (!explanation) return absent_error(explanation.error().message);  // Without the position in a generated program
-  PartStep out{std::move(loaded.program), *std::move(explanation), {}, {}};
+  AnalyzedPart out{std::move(loaded.program), *std::move(explanation), {}, {}};
   std::size_t statement = 0;
   for (const model::ProgramModule& module : part.modules) {
     out.groups.emplace_back();
@@ -42,7 +42,7 @@ Result<PartStep> explain_part(const model::PartProgram& part, const Machine& mac
 }
 
 // Returns the bytes that a module reads of inputs with this use, each once.
-double count_read_bytes(const PartStep& part, const std::vector<int>& statements, InputUse use,
+double count_read_bytes(const AnalyzedPart& part, const std::vector<int>& statements, InputUse use,
                         const std::map<std::string, double>& sizes) {
   std::map<int, double> bytes;  // By tensor
   for (const int statement : statements)
@@ -54,7 +54,7 @@ double count_read_bytes(const PartStep& part, const std::vector<int>& statements
 }
 
 // Adds a module for each group of the part; returns the index of the first.
-std::size_t add_modules(const model::PartProgram& part, const PartStep& step, ModelStep& out) {
+std::size_t add_modules(const model::PartProgram& part, const AnalyzedPart& step, ModelStep& out) {
   const std::size_t first = out.modules.size();
   const std::map<std::string, double> sizes(step.explanation.dims.begin(), step.explanation.dims.end());
   for (std::size_t i = 0; i < part.modules.size(); ++i) {
@@ -90,21 +90,24 @@ Status add_collectives(const model::PartProgram& part, const Machine& machine, M
   return Done{};
 }
 
-void add_memory(const model::PartProgram& part, const PartStep& step, ModelStep& out) {
+void add_memory(const model::PartProgram& part, const AnalyzedPart& step, ModelStep& out) {
   const MemoryUse memory = analyze_memory(step.program, step.explanation, {}, step.groups);
-  double inputs = 0;
+  double inputs = 0, dropped = 0;
   for (const TensorMemory& tensor : memory.tensors) {
     if (tensor.role != TensorRole::input || tensor.use == InputUse::activation) continue;
     const double bytes = tensor.device_bytes.value_or(0);
     inputs += bytes;
     if (part.shares_embedding && tensor.name == "embedding") continue;  // the embedding's program has it
-    (tensor.use == InputUse::cache ? out.cache_bytes : out.parameter_bytes) += bytes * static_cast<double>(part.count);
+    const double kept = tensor.use == InputUse::cache ? part.kept_cache : 1;
+    dropped += (1 - kept) * bytes;
+    (tensor.use == InputUse::cache ? out.cache_bytes : out.parameter_bytes) +=
+        kept * bytes * static_cast<double>(part.count);
   }
-  out.activation_bytes = std::max(out.activation_bytes, memory.peak_bytes.value_or(0) - inputs);
+  out.activation_bytes = std::max(out.activation_bytes, memory.peak_bytes.value_or(0) - inputs + dropped);
 }
 
 // Returns the index of the module in which a kernel has most of its work.
-std::size_t find_module(const PartStep& step, const FusionGroup& kernel) {
+std::size_t find_module(const AnalyzedPart& step, const FusionGroup& kernel) {
   std::size_t found = 0;
   double most = -1;
   for (const int statement : kernel.statements) {
@@ -119,7 +122,7 @@ std::size_t find_module(const PartStep& step, const FusionGroup& kernel) {
 }
 
 // Adds the predicted times of the part's kernels to its modules, which begin at `first`.
-Status add_plan(const model::PartProgram& part, const PartStep& step, const PlanRequest& plan, std::size_t first,
+Status add_plan(const model::PartProgram& part, const AnalyzedPart& step, const PlanRequest& plan, std::size_t first,
                 ModelStep& out) {
   RIDGE_TRY(planned, predict_program(step.program, step.explanation, plan));
   if (!planned.has_model) return absent_error("a kernel has no model", "");

@@ -1,0 +1,184 @@
+#include "ridge/plan/model/serving.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/base/ceil_div.h"
+#include "ridge/base/check.h"
+#include "ridge/plan/model/machine.h"
+
+namespace ridge {
+namespace {
+
+constexpr std::int64_t max_output_tokens = std::int64_t{1} << 24;
+// Tokens of a step of prefill in which reading the weights takes a small part of the time.
+constexpr std::int64_t joining_tokens = 1 << 15;
+
+constexpr NamedNumber<ServingConstants> constant_fields[] = {
+    {"layer", &ServingConstants::layer_s},
+    {"expert_layer", &ServingConstants::expert_layer_s},
+    {"sequence", &ServingConstants::sequence_s},
+    {"prefill", &ServingConstants::prefill_factor},
+    {"expert_prefill", &ServingConstants::expert_prefill_factor},
+    {"queued", &ServingConstants::queued_share},
+    {"first_token_steps", &ServingConstants::first_token_steps},
+    {"start", &ServingConstants::start_s},
+    {"vllm_start", &ServingConstants::vllm_start_s},
+    {"memory", &ServingConstants::memory_share},
+    {"token_low", &ServingConstants::token_low},
+    {"token_high", &ServingConstants::token_high},
+    {"first_token_low", &ServingConstants::first_token_low},
+    {"first_token_high", &ServingConstants::first_token_high},
+};
+
+// Bounds of a step, in which routed experts have their own.
+struct StepBound {
+  double seconds = 0, experts_s = 0;
+};
+
+StepBound split_bound(const ModelStep& step) {
+  StepBound out{.seconds = step.bound_s};
+  for (const ModuleStep& module : step.modules)
+    if (module.module == "experts") out.experts_s += static_cast<double>(module.layers) * module.bound_s;
+  out.seconds -= out.experts_s;
+  return out;
+}
+
+// Returns the step in which `new_tokens` of each sequence are new.
+Result<ModelStep> predict_step(const model::ModelConfig& config, const ModelRequest& request, std::int64_t batch,
+                               std::int64_t new_tokens, std::int64_t context, const Machine& machine) {
+  const model::StepOptions options{.weight_dtype = request.counts.weight_dtype,
+                                   .cache_dtype = request.counts.cache_dtype,
+                                   .batch = batch,
+                                   .new_tokens = new_tokens,
+                                   .context = context,
+                                   .layout = {.tensor = *request.tensor_parallel}};
+  RIDGE_TRY(programs, model::write_programs(config, options));
+  return predict_model_step(programs, machine);
+}
+
+// Adds the time of prefill, alone and joining a large step.
+Status add_prompts(const model::ModelConfig& config, const ModelRequest& request, const Machine& machine,
+                   ServingWork& out) {
+  const std::int64_t prompt = *request.counts.context, several = ceil_div(joining_tokens, prompt);
+  const auto bound = [&](std::int64_t prompts) -> Result<StepBound> {
+    RIDGE_TRY(step, predict_step(config, request, prompts, prompt, prompt, machine));
+    return split_bound(step);
+  };
+  RIDGE_TRY(one, bound(1));
+  RIDGE_TRY(some, bound(several));
+  RIDGE_TRY(twice, bound(2 * several));
+  const double count = static_cast<double>(several);
+  out.prompt_s = one.seconds;
+  out.prompt_experts_s = one.experts_s;
+  out.joining_s = (twice.seconds - some.seconds) / count;
+  out.joining_experts_s = (twice.experts_s - some.experts_s) / count;
+  return Done{};
+}
+
+// Returns how many sequences of prompt and output the memory holds, or nullopt if its capacity is not on record.
+Result<std::optional<std::int64_t>> count_held_sequences(const model::ModelConfig& config, ModelRequest request,
+                                                         const Machine& machine) {
+  *request.counts.context += request.serving->output_tokens;
+  request.serving = {};
+  request.counts.batch = 1;
+  request.phase = ModelPhase::decode;
+  request.plan = {};
+  RIDGE_TRY(answer, predict_model(config, request, machine));
+  return answer.max_batch;
+}
+
+Interval spread(double expected, double low, double high, double bound) {
+  return {std::max(bound, low * expected), expected, high * expected};
+}
+
+}  // namespace
+
+std::string_view name(ServingEngine engine) {
+  if (engine == ServingEngine::vllm) return "vllm";
+  return engine == ServingEngine::sglang ? "sglang" : "trtllm";
+}
+
+std::span<const NamedNumber<ServingConstants>> named_serving_constants() { return constant_fields; }
+
+Result<ServingConstants> parse_serving_constants(std::string_view csv, const std::string& source) {
+  return parse_named_numbers(named_serving_constants(), csv, source);
+}
+
+const ServingConstants& serving_constants() {
+  static const ServingConstants all = [] {
+    const auto parsed = parse_serving_constants(serving_csv(), "data/models/serving.csv");
+    RIDGE_CHECK(parsed, parsed.error().to_string());
+    return *parsed;
+  }();
+  return all;
+}
+
+Result<ServingWork> count_serving_work(const model::ModelConfig& config, const ModelRequest& request,
+                                       const Machine& machine) {
+  const ServingRequest& serving = *request.serving;
+  if (serving.output_tokens < 1 || serving.output_tokens > max_output_tokens)
+    return input_error(
+        fmt::format("expected --output-tokens from 1 to {}, found {}", max_output_tokens, serving.output_tokens));
+  const std::int64_t prompt = *request.counts.context;
+  if (config.learned_positions > 0 && prompt + serving.output_tokens > config.learned_positions)
+    return input_error(
+        fmt::format("{}: expected --context and --output-tokens of at most {} together, the positions "
+                    "that the model has, found {}",
+                    config.name, config.learned_positions, prompt + serving.output_tokens));
+  ServingWork out{.requests = request.counts.batch,
+                  .output_tokens = serving.output_tokens,
+                  .layers = static_cast<std::int64_t>(config.layers.size()),
+                  .engine = serving.engine};
+  out.expert_layers = std::count_if(config.layers.begin(), config.layers.end(),
+                                    [](const model::LayerConfig& layer) { return layer.has_experts; });
+  RIDGE_TRY(held, count_held_sequences(config, request, machine));
+  out.batch = out.requests;
+  if (held) {
+    const double usable = serving_constants().memory_share * static_cast<double>(*held);
+    out.batch = std::min(out.requests, static_cast<std::int64_t>(usable));
+  }
+  if (out.batch < 1)
+    return input_error(fmt::format("the memory of {} x {} holds no request of {} tokens", *request.tensor_parallel,
+                                   machine.name, prompt + serving.output_tokens),
+                       "divide the model among more chips: --tp");
+  const std::int64_t halfway = prompt + (serving.output_tokens + 1) / 2;
+  RIDGE_TRY(decode, predict_step(config, request, out.batch, 1, halfway, machine));
+  out.decode_s = decode.bound_s - decode.network_s;
+  RIDGE_TRY_STATUS(add_prompts(config, request, machine, out));
+  return out;
+}
+
+ServedTimes predict_serving(const ServingWork& work, const ServingConstants& c) {
+  const double requests = static_cast<double>(work.requests), batch = static_cast<double>(work.batch);
+  const double outputs = static_cast<double>(work.output_tokens);
+  const double step = work.decode_s + c.layer_s * static_cast<double>(work.layers) +
+                      c.expert_layer_s * static_cast<double>(work.expert_layers) + c.sequence_s * batch;
+  const double joining = c.prefill_factor * work.joining_s + c.expert_prefill_factor * work.joining_experts_s;
+  const double prompt = c.prefill_factor * work.prompt_s + c.expert_prefill_factor * work.prompt_experts_s;
+  // While a request receives its tokens, each other request of the batch ends once and a new prompt takes its place.
+  const double token = step + (batch - 1) / outputs * joining;
+  const double start = work.engine == ServingEngine::vllm ? c.vllm_start_s : c.start_s;
+  // Requests that the memory does not hold wait until others end (Little's law).
+  const double waiting = (requests - batch) / batch * outputs * token;
+  const double first = start + prompt + c.queued_share * (batch - 1) * joining + c.first_token_steps * token + waiting;
+  return {.engine = work.engine,
+          .output_tokens = work.output_tokens,
+          .batch = work.batch,
+          .token_s = spread(token, c.token_low, c.token_high, work.decode_s),
+          .first_token_s = spread(first, c.first_token_low, c.first_token_high, work.prompt_s + work.prompt_experts_s),
+          .tokens_per_s = requests * outputs / (first + outputs * token)};
+}
+
+Result<ServedTimes> predict_served_model(const model::ModelConfig& config, const ModelRequest& request,
+                                         const Machine& machine) {
+  if (machine.name != "h100" && machine.name != "h200")
+    return input_error(
+        fmt::format("no engine was measured on {}; served times are known on h100 and h200", machine.name),
+        "leave out --serve for the bound");
+  RIDGE_TRY(work, count_serving_work(config, request, machine));
+  return predict_serving(work);
+}
+
+}  // namespace ridge
