@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "fit_models/programs.h"
 #include "ridge/base/file.h"
 #include "ridge/ops/fused/cuda.h"
 #include "ridge/ops/product/time/epilogue_seconds.h"
-#include "ridge/plan/plan.h"
-#include "ridge/program/bindings.h"
 
 namespace ridge::fit {
 namespace {
@@ -19,24 +18,9 @@ using namespace ops::cuda;
 
 constexpr std::string_view folder = "data/timings/fused", columns = "program,sizes,one_kernel,two_kernels";
 
-// Sizes are separated by spaces: "M=1024 N=1024 K=64".
-Result<Bindings> parse_sizes(const std::string& text) {
-  std::vector<std::string> assignments(1);
-  for (const char x : text)
-    if (x == ' ')
-      assignments.emplace_back();
-    else
-      assignments.back() += x;
-  return parse_assignments(assignments);
-}
-
 Result<MatmulCall> read_call(const std::string& root, const std::string& name, const std::string& sizes) {
   const std::string path = fmt::format("{}/{}/{}.ridge", root, folder, name);
-  RIDGE_TRY(text, read_file(path));
-  RIDGE_TRY(program, parse(text));
-  RIDGE_TRY(given, parse_sizes(sizes));
-  RIDGE_TRY(dims, program.bind_sizes(given));
-  RIDGE_TRY(plan, ridge::make_plan(program, dims, {.target = Target::cuda}));
+  RIDGE_TRY(plan, read_device_plan(path, "", sizes));
   for (const PlanStep& each : plan.steps)
     if (const auto* fused = std::get_if<FusedMatmul>(&each.kernel)) {
       const FusedCall call = make_fused_call(*fused);

@@ -62,6 +62,17 @@ KernelConstants initial_kernel_constants() {
   out.epilogue_vector_cycles = 100;
   out.epilogue_matrix_cycles = 400;
   out.epilogue_hidden_share = 0.5;
+  out.gather_wait_cycles = 2000;
+  out.gather_item_instructions = 200;
+  out.scatter_wait_cycles = 20000;
+  out.running_sum_wait_cycles = out.select_wait_cycles = 1000;
+  out.column_load_instructions = 8;
+  out.column_row_instructions = 20;
+  out.sort_line_wait_cycles = out.sort_launch_wait_cycles = 5000;
+  out.recurrence_load_cycles = 1000;
+  out.select_key_cycles = 2;
+  out.scatter_time_factor = out.sum_along_factor = out.sum_across_factor = out.recurrence_access_cycles =
+      out.depthwise_factor = 1;
   return out;
 }
 
@@ -142,6 +153,42 @@ void print_held_out_epilogues(const std::vector<TimedEpilogue>& timings, const D
       errors[errors.size() * 9 / 10], errors.back(), inside);
 }
 
+struct ErrorSummary {
+  double mean = 0, largest = 0;  // In percent
+};
+ErrorSummary summarize_errors(const std::vector<double>& ratios) {
+  ErrorSummary out;
+  for (const double ratio : ratios) {
+    const double error = 100 * std::abs(1 / ratio - 1);
+    out.mean += error / static_cast<double>(ratios.size());
+    out.largest = std::max(out.largest, error);
+  }
+  return out;
+}
+
+void fit_loops(const std::vector<TimedLoop>& timings, const DeviceNumbers& device, KernelConstants& numbers) {
+  const KernelConstantsOverride tried(numbers);
+  for (const std::string& kind : list_loop_kinds(timings)) {
+    const std::vector<Place> places = list_loop_constants(kind);
+    descend(numbers, places, [&] {
+      double sum = 0;
+      for (const double ratio : loop_ratios(timings, kind, LoopSites::fitted, device))
+        sum += off(ratio, 1) * off(ratio, 1);
+      return sum;
+    });
+    for (const Place place : places) numbers.*place = rounded(numbers.*place);
+    const ErrorSummary fitted = summarize_errors(loop_ratios(timings, kind, LoopSites::fitted, device));
+    const std::vector<double> rest = loop_ratios(timings, kind, LoopSites::held_out, device);
+    const ErrorSummary held_out = summarize_errors(rest);
+    fmt::print("{}: mean error {:.1f} %, largest {:.1f} %", kind, fitted.mean, fitted.largest);
+    if (rest.empty())
+      fmt::print("; no other site was timed.\n");
+    else
+      fmt::print("; mean {:.1f} %, largest {:.1f} % on {} held-out timings.\n", held_out.mean, held_out.largest,
+                 rest.size());
+  }
+}
+
 // Header lines of the files that are not made from timings of products.
 std::string facts_of(const Results& results) {
   return fmt::format(
@@ -169,6 +216,7 @@ Result<KernelConstants> fit_kernels(const Samples& samples, const Form& form, co
   fit_epilogues(*epilogues, *h200, numbers);
   for (const NamedNumber<KernelConstants>& x : named_kernel_constants()) numbers.*x.member = rounded(numbers.*x.member);
   print_held_out_epilogues(*epilogues, *h200, numbers);
+  fit_loops(results->loops, *h200, numbers);
   return numbers;
 }
 

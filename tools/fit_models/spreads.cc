@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "fit_models/epilogues.h"
 #include "fit_models/rewrite.h"
 #include "ridge/base/file.h"
+#include "ridge/base/portable_math.h"
 #include "ridge/machine/machine.h"
 #include "ridge/plan/library_model.h"
 
@@ -108,6 +111,24 @@ Percentiles percentiles(std::vector<double> ratios) {
   return {at(0.05), at(0.5), at(0.95)};
 }
 
+// Returns the low end, the median and the high end of a kind of loop. A kind has few sites, whose extremes contain a
+// new one too rarely: the ends are those of Student's 90 % interval for another value, if it contains the extremes.
+std::vector<double> loop_interval(const Results& results, const std::string& kind, const DeviceNumbers& device) {
+  constexpr double quantiles[] = {6.314, 2.920, 2.353, 2.132, 2.015};  // By degrees of freedom, from 1
+  std::vector<double> all = loop_ratios(results.loops, kind, LoopSites::all, device);
+  if (all.empty()) return all;
+  std::sort(all.begin(), all.end());
+  const double count = static_cast<double>(all.size());
+  double mean = 0, squares = 0;
+  for (const double ratio : all) mean += base::log(ratio) / count;
+  for (const double ratio : all) squares += (base::log(ratio) - mean) * (base::log(ratio) - mean);
+  const std::size_t sites = count_loop_sites(results.loops, kind);
+  const double quantile = quantiles[std::clamp<std::size_t>(sites, 2, std::size(quantiles) + 1) - 2];
+  const double reach = quantile * std::sqrt(squares / (count - 1) * (1 + 1 / static_cast<double>(sites)));
+  return {std::min(all.front(), base::exp(mean - reach)), all[all.size() / 2],
+          std::max(all.back(), base::exp(mean + reach))};
+}
+
 // No device exceeds its peaks. So an untimed device is at most as much faster than assumed as the timed devices are
 // below their peaks; the interval allows the same factor in the other direction.
 std::vector<double> untimed_ratios(const Samples& samples, const Form& form) {
@@ -135,6 +156,7 @@ std::vector<double> ratios_of(const std::string& kind, const Samples& samples, c
       out.push_back(x.measured_s / cuda::choose_plan(x.problem, *h100).predicted_s);
   if (kind == "library_elsewhere") return results.library;
   if (kind == "untimed") return untimed_ratios(samples, form);
+  if (out.empty()) return loop_interval(results, kind, *h200);
   return out;
 }
 
@@ -149,7 +171,8 @@ Result<Results> read_results(const std::string& root) {
     if (!*each) return each->error();
   RIDGE_TRY(epilogue_day, read_epilogue_day(root));
   Results out;
-  out.day = epilogue_day;
+  RIDGE_TRY(loops_day, read_loops_day(root));
+  out.day = std::max(epilogue_day, loops_day);
   try {
     out.h100 = attention->at("device").get<std::string>();
     out.h200 = streams->at("device").get<std::string>();
@@ -160,6 +183,8 @@ Result<Results> read_results(const std::string& root) {
     read_attention_backward(*backward, out);
     read_streams(*streams, *repeats, out);
     if (const Status read = read_library(*suite, "h100", out); !read) return read.error();
+    RIDGE_TRY(loops, read_loops(root, out.h200));
+    out.loops = std::move(loops);
   } catch (const Json::exception& e) {
     return input_error(fmt::format("a file of '{}/results' has an unexpected format: {}", root, e.what()));
   }

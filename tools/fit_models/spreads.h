@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fit_models/closed_form.h"
+#include "fit_models/loops.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/fitted.h"
 
@@ -30,6 +31,7 @@ struct Results {
   std::vector<TimedAttention> attention;
   std::vector<TimedAttentionBackward> attention_backward;
   std::vector<TimedStream> streams;
+  std::vector<TimedLoop> loops;
   std::vector<double> library = {};  // measured over predicted on a machine that was not fitted
 };
 Result<Results> read_results(const std::string& root);

@@ -22,6 +22,14 @@ struct KernelConstants {
   double attention_item_cycles, attention_merge_cycles, attention_split_cycles;
   double backward_multiply_share;  // The same for attention's backward pass
   double epilogue_step_cycles, epilogue_vector_cycles, epilogue_matrix_cycles, epilogue_hidden_share;
+  double gather_wait_cycles, gather_item_instructions;
+  double scatter_wait_cycles, scatter_time_factor;
+  double running_sum_wait_cycles, sum_along_factor, sum_across_factor;
+  double recurrence_load_cycles, recurrence_access_cycles;
+  double select_wait_cycles, select_key_cycles;
+  double sort_line_wait_cycles, sort_launch_wait_cycles;
+  double column_load_instructions, column_row_instructions;  // Depthwise convolution with channels second
+  double depthwise_factor;                                   // The same with channels last
 };
 const KernelConstants& kernel_constants();
 Result<KernelConstants> parse_kernel_constants(std::string_view csv, const std::string& source);

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "ridge/ops/fitted.h"
+
 namespace ridge::ops {
 namespace {
 
@@ -84,6 +86,9 @@ TEST(LoopsModel, counts_the_launches_of_scatters_on_a_device) {
 
 // Each slice of 512 bytes of a row sorts the rows again.
 TEST(LoopsModel, wide_rows_of_scatters_are_sorted_for_each_slice) {
+  KernelConstants constants = kernel_constants();
+  constants.scatter_time_factor = 1;
+  const KernelConstantsOverride counted(constants);
   const auto seconds = [](std::int64_t columns) {
     DeviceNumbers slow = hopper;
     slow.l2_bytes_per_s = 1;

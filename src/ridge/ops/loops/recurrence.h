@@ -29,4 +29,16 @@ struct ScanProblem {
 
 ScanProblem make_scan_problem(const RecurrenceLoops& l, std::span<void* const> data);
 
+// Returns how many steps a device's thread loads together; more steps of a large recurrence would take too many
+// registers.
+inline int count_steps_per_load(const ScanProblem& p) {
+  constexpr std::size_t many_tensors = 4, many_steps = 24;
+  return p.tensors.size() > many_tensors || p.step.steps.size() > many_steps ? 4 : 16;
+}
+// Returns the threads of a device's block. Each runs a line.
+inline int count_recurrence_threads(const ScanProblem& p, int multiprocessors) {
+  constexpr int threads = 128, few_threads = 32;
+  return p.lines >= std::int64_t{threads} * multiprocessors ? threads : few_threads;
+}
+
 }  // namespace ridge::ops

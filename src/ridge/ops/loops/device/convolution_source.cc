@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "ridge/base/ceil_div.h"
@@ -149,24 +150,34 @@ std::int64_t find_max_vector(const ConvLoops& conv, std::span<void* const> data)
   return std::min(vector_width(data[0], conv.x, stride, 2), vector_width(data[2], conv.y, stride, 2));
 }
 
+constexpr std::int64_t depthwise_threads = 128;  // Threads of a block
+
+struct DepthwiseBlocks {
+  std::int64_t lanes, tiles, blocks;  // Threads with adjacent channels, tiles of all planes, and blocks of threads
+};
+DepthwiseBlocks divide_channels(const ConvLoops& conv, const DepthwiseTiles& tiles) {
+  constexpr std::int64_t max_block_channels = 32;
+  const std::int64_t vectors = conv.out_channels / tiles.vector,
+                     lanes = ceil_div(vectors, ceil_div(vectors * tiles.vector, max_block_channels)),
+                     count = conv.batch * PaddedWindows(conv).windows[0].out * tiles.row_tiles * tiles.column_tiles;
+  return {lanes, count, ceil_div(count, depthwise_threads / lanes) * ceil_div(vectors, lanes)};
+}
+
 device::GeneratedKernel generate_depthwise_kernel(const ConvLoops& conv, std::span<void* const> data,
                                                   int multiprocessors) {
-  constexpr std::int64_t threads = 128, max_block_channels = 32, max_narrow_index = std::int64_t{1} << 31;
+  constexpr std::int64_t max_narrow_index = std::int64_t{1} << 31;
   device::GeneratedKernel out;
-  out.threads = threads;
+  out.threads = depthwise_threads;
   out.min_blocks_per_sm = 4;  // 128 registers per thread
   const DepthwiseTiles tiles = choose_tiles(conv, find_max_vector(conv, data), multiprocessors);
   if (tiles.threads == 0) return out;
-  const std::int64_t vector = tiles.vector, vectors = conv.out_channels / vector;
-  const std::int64_t blocks = ceil_div(vectors * vector, max_block_channels), lanes = ceil_div(vectors, blocks);
   const PaddedWindows g(conv);
-  const std::int64_t plane_tiles = tiles.row_tiles * tiles.column_tiles,
-                     count = conv.batch * g.windows[0].out * plane_tiles;
+  const auto [lanes, count, blocks] = divide_channels(conv, tiles);
   const bool is_wide = count >= max_narrow_index;
-  out.blocks = ceil_div(count, threads / lanes) * ceil_div(vectors, lanes);
+  out.blocks = blocks;
   std::string body = "  constexpr ops::cuda::DepthwiseShape shape{" + write_formats(conv) + write_kernel(g);
-  for (const std::int64_t n : {conv.stride, conv.dilation, conv.channels, conv.out_channels / conv.channels, vector,
-                               lanes, tiles.rows, tiles.columns, threads})
+  for (const std::int64_t n : {conv.stride, conv.dilation, conv.channels, conv.out_channels / conv.channels,
+                               tiles.vector, lanes, tiles.rows, tiles.columns, depthwise_threads})
     body += ", " + std::to_string(n);
   ArgumentWords arguments(out.arguments);
   body += "};\n  const ops::cuda::DepthwiseSizes<Index> sizes{" + write_pointers(data, arguments);
@@ -198,7 +209,22 @@ bool can_convolve_channels_last(const ConvLoops& conv) {
 
 double count_depthwise_instructions(const ConvLoops& conv, int multiprocessors) {
   const DepthwiseTiles tiles = choose_tiles(conv, conv.channels % 2 == 0 ? 2 : 1, multiprocessors);
-  return static_cast<double>(tiles.threads) * tiles.thread_instructions;
+  if (tiles.threads == 0) return 0;
+  const std::int64_t busiest = ceil_div(divide_channels(conv, tiles).blocks, std::int64_t{multiprocessors});
+  return static_cast<double>(busiest * multiprocessors * depthwise_threads) * tiles.thread_instructions;
+}
+
+// Tiles of a column load the height - 1 rows between them twice, and each loads the weights.
+std::optional<ColumnWork> count_column_work(const ConvLoops& conv, int multiprocessors) {
+  const PaddedWindows g(conv);
+  const auto [kind, rows] = choose_method(conv, g, multiprocessors);
+  if (kind != ConvolutionMethod::Kind::down) return std::nullopt;
+  const std::int64_t height = g.windows[1].kernel, width = g.windows[2].kernel, out = g.windows[1].out;
+  const std::int64_t tiles = ceil_div(out, rows), loaded_rows = out + tiles * (height - 1);
+  const auto columns = static_cast<double>(conv.batch * conv.out_channels * g.windows[0].out * g.windows[2].out);
+  return ColumnWork{.products = columns * static_cast<double>(loaded_rows * height * width),
+                    .loads = columns * static_cast<double>((loaded_rows + tiles * height) * width),
+                    .rows = columns * static_cast<double>(loaded_rows)};
 }
 
 device::GeneratedKernel generate_convolution_kernel(const ConvLoops& conv, std::span<void* const> data,

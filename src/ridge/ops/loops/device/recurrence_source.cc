@@ -59,11 +59,8 @@ class RecurrenceKernelWriter {
   }
 
   void choose_layout() {
-    constexpr std::size_t many_tensors = 4, many_steps = 24;
-    const bool is_large = p_.tensors.size() > many_tensors || p_.step.steps.size() > many_steps;
-    width_ = is_large ? 4 : 16;  // More steps would take too many registers.
-    constexpr int threads = 128, few_threads = 32;
-    out_.threads = p_.lines >= std::int64_t{threads} * multiprocessors_ ? threads : few_threads;
+    width_ = count_steps_per_load(p_);
+    out_.threads = count_recurrence_threads(p_, multiprocessors_);
     double max_span = static_cast<double>(p_.lines);
     for (const ScanTensor& tensor : p_.tensors) {
       double span = static_cast<double>(std::abs(tensor.step_stride)) * static_cast<double>(p_.steps + 2 * width_);

@@ -4,16 +4,15 @@
 // the timing of threads.
 #include <span>
 
-#include "ridge/base/ceil_div.h"
 #include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/loops/device/loops.h"
+#include "ridge/ops/loops/running_sum_plan.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int threads = 256, warps = threads / 32;
-constexpr int steps_at_once = 8;                   // Steps whose loads are in flight together
-constexpr std::int64_t min_threads_per_sm = 1024;  // Fewer threads do not fill a multiprocessor.
+constexpr int threads = running_sum_threads, warps = threads / 32;
+constexpr int steps_at_once = 8;  // Steps whose loads are in flight together
 
 struct SumRun {
   DeviceLoopAxes lines;
@@ -238,40 +237,6 @@ template <class From, class To, bool stores> __global__ void __launch_bounds__(t
   }
 }
 
-// Division of the lines among threads.
-struct RunningSumPlan {
-  std::vector<LoopAxis> axes;
-  std::int64_t lines = 1, splits = 1, split_extent = 1;
-  bool is_along = false;  // True if a team sums a line with contiguous elements.
-  int team = threads;     // Threads of a team, or adjacent lines of a block
-};
-RunningSumPlan plan_running_sum(const RunningSumLoops& l) {
-  constexpr std::int64_t tile = 4096, min_warp_lines = 1024, min_steps = 64;
-  RunningSumPlan out{merge_loop_axes(l.axes)};
-  out.lines = count_points(out.axes);
-  out.is_along = StoredFloats::contains(l.values) && l.axis.values == 1 && l.axis.result == 1 && l.axis.extent > 1;
-  const std::int64_t n = l.axis.extent, useful_threads = min_threads_per_sm * device::multiprocessor_count();
-  std::int64_t part = tile;  // Smallest part of a line that is worth a split
-  if (out.is_along) {
-    out.team = n < 2 * 32 * 16 && out.lines >= min_warp_lines ? 32 : threads;
-  } else {
-    // The more lines there are, the fewer threads share one.
-    out.team = 32;
-    while (out.team < threads && out.lines * (threads / out.team) >= 2 * useful_threads) out.team *= 2;
-    while (out.team < threads && n < min_steps / 8 * (threads / out.team)) out.team *= 2;
-    part = min_steps * (threads / out.team);
-  }
-  const std::int64_t busy = out.is_along ? out.lines * out.team : ceil_div(out.lines, out.team) * threads;
-  const bool can_split = !out.is_along || out.team == threads;
-  const std::int64_t splits = can_split ? std::clamp<std::int64_t>(useful_threads / std::max<std::int64_t>(busy, 1), 1,
-                                                                   std::max<std::int64_t>(n / part, 1))
-                                        : 1;
-  out.split_extent = ceil_div(ceil_div(n, splits), part) * part;
-  if (splits == 1) out.split_extent = std::max<std::int64_t>(n, 1);
-  out.splits = ceil_div(n, out.split_extent);
-  return out;
-}
-
 // Returns the elements that one access covers: several if all lines are aligned.
 int find_line_width(const RunningSumLoops& l, const RunningSumPlan& plan, const void* from, const void* to) {
   const std::int64_t from_bytes = dtype_bits(l.values) / 8, to_bytes = dtype_bits(l.result) / 8;
@@ -314,14 +279,14 @@ void sum_across(const RunningSumLoops& l, const RunningSumPlan& plan, const SumR
 }  // namespace
 
 std::size_t workspace_bytes(const RunningSumLoops& l) {
-  const RunningSumPlan plan = plan_running_sum(l);
+  const RunningSumPlan plan = plan_running_sum(l, device::multiprocessor_count());
   return plan.splits == 1 ? 0
                           : device::counter_bytes + static_cast<std::size_t>(plan.lines * plan.splits) * sizeof(double);
 }
 
 Status run_loops(const RunningSumLoops& l, std::span<void* const> data, const device::DeviceWorkspace& workspace,
                  CUstream_st* stream) {
-  const RunningSumPlan plan = plan_running_sum(l);
+  const RunningSumPlan plan = plan_running_sum(l, device::multiprocessor_count());
   if (plan.lines * l.axis.extent == 0) return Done{};
   RIDGE_TRY_STATUS(device::check_workspace(workspace, workspace_bytes(l)));
   const SumRun run{.lines = make_device_axes(plan.axes),

@@ -177,16 +177,14 @@ struct TopKPlan {
   std::int64_t lines = 1, parts = 1;  // Parts of a line, each of which a block selects from
 };
 TopKPlan plan_topk(const TopKLoops& l) {
-  constexpr std::int64_t max_warp_line = 512, min_part = 4096, min_ratio = 4;
+  constexpr std::int64_t max_warp_line = 512;
   TopKPlan out{.axes = merge_loop_axes(l.axes)};
   out.lines = count_points(out.axes);
-  const std::int64_t n = l.axis.extent, blocks_needed = 2 * std::int64_t{device::multiprocessor_count()};
+  const std::int64_t n = l.axis.extent;
   if (n <= max_warp_line && l.count <= 32) out.method = TopKMethod::warp;
-  if (out.method == TopKMethod::sort && l.count <= max_selected && min_ratio * l.count <= n) {
+  if (out.method == TopKMethod::sort && l.count <= max_selected && min_selection_ratio * l.count <= n) {
     out.method = TopKMethod::select;
-    const std::int64_t most = n / std::max(min_part, 2 * min_ratio * l.count);
-    out.parts = std::clamp<std::int64_t>(blocks_needed / std::max<std::int64_t>(out.lines, 1), 1,
-                                         std::max<std::int64_t>(most, 1));
+    out.parts = count_selection_parts(out.lines, n, l.count, device::multiprocessor_count());
   }
   return out;
 }

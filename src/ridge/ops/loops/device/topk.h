@@ -8,8 +8,6 @@
 
 namespace ridge::ops::cuda {
 
-inline constexpr int max_collected_keys = 2048, max_selected = 1024;  // Keys that a block collects; largest `count`
-
 struct TopKRun {
   DeviceLoopAxes lines;
   DeviceFloats values;
