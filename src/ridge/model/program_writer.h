@@ -16,7 +16,7 @@ namespace ridge::model {
 class ProgramWriter {
  public:
   void set_suffix(std::string suffix) { suffix_ = std::move(suffix); }
-  // Adds a dimension; again with the same size does nothing. Another size is a fault of the caller.
+  // Adds a dimension; again with the same size does nothing. Another size is a bug of the caller.
   void add_dimension(std::string_view name, std::int64_t size);
   void begin_module(std::string_view name);
   void add_parameter(std::string_view name, DType dtype, std::string_view dims) {

@@ -78,8 +78,8 @@ Status add_prompts(const model::ModelConfig& config, const ModelRequest& request
 }
 
 // Returns how many sequences of prompt and output the memory holds, or nullopt if its capacity is not on record.
-Result<std::optional<std::int64_t>> count_held_sequences(const model::ModelConfig& config, ModelRequest request,
-                                                         const Machine& machine) {
+Result<std::optional<std::int64_t>> count_requests_in_memory(const model::ModelConfig& config, ModelRequest request,
+                                                             const Machine& machine) {
   *request.counts.context += request.serving->output_tokens;
   request.serving = {};
   request.counts.batch = 1;
@@ -133,7 +133,7 @@ Result<ServingWork> count_serving_work(const model::ModelConfig& config, const M
                   .engine = serving.engine};
   out.expert_layers = std::count_if(config.layers.begin(), config.layers.end(),
                                     [](const model::LayerConfig& layer) { return layer.has_experts; });
-  RIDGE_TRY(held, count_held_sequences(config, request, machine));
+  RIDGE_TRY(held, count_requests_in_memory(config, request, machine));
   out.batch = out.requests;
   if (held) {
     const double usable = serving_constants().memory_share * static_cast<double>(*held);
