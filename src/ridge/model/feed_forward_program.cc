@@ -91,8 +91,8 @@ void add_expert_products(ProgramWriter& out, const StepSizes& sizes, const Route
   add_routed(out, sizes, rows, "d", add_operand(out, sizes.expert, "m$", dims), "down", "M", "D");
 }
 
-// Adds the experts of a chip on rows that all data ranks sent. With balanced routing their number is that of the rows
-// that the chip sends. The results of its own tokens return as returned$.
+// Adds the experts of a chip on rows that all data ranks sent. With balanced routing a chip gets as many rows as it
+// sends. The results of its own tokens return as returned$.
 std::string add_sent_experts(ProgramWriter& out, const StepSizes& sizes) {
   const ExpertConfig& config = *sizes.config.experts;
   out.add_dimension("A", count_rows(sizes) * config.per_token);

@@ -51,13 +51,13 @@ Result<DType> find_quantized_dtype(const ModelConfig& config) {
 }
 
 Status check_sizes(const StepOptions& options) {
-  constexpr std::int64_t max_tokens = std::int64_t{1} << 32, max_batch = 1 << 24, max_chips = 1 << 16;
+  constexpr std::int64_t max_context = std::int64_t{1} << 32, max_batch = 1 << 24, max_chips = 1 << 16;
   const auto check = [](std::string_view option, std::int64_t value, std::int64_t max) -> Status {
     if (value >= 1 && value <= max) return Done{};
     return usage_error(fmt::format("expected {} from 1 to {}, found {}", option, max, value));
   };
   RIDGE_TRY_STATUS(check("--batch", options.batch, max_batch));
-  RIDGE_TRY_STATUS(check("--context", options.context, max_tokens));
+  RIDGE_TRY_STATUS(check("--context", options.context, max_context));
   RIDGE_TRY_STATUS(check("--tp", options.layout.tensor, max_chips));
   RIDGE_TRY_STATUS(check("--ep", options.layout.expert, max_chips));
   RIDGE_TRY_STATUS(check("--dp", options.layout.data, max_chips));
