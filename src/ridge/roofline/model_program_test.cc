@@ -158,7 +158,7 @@ TEST(ModelProgram, DividesExpertsAmongDataRanks) {
   };
   EXPECT_EQ(error_of(qwen, {.tensor = 2, .expert = 4, .data = 2}),
             "expected --ep that divides --tp with --dp 1, or that equals --dp with --tp 1; found --tp 2 --ep 4 --dp 2");
-  EXPECT_EQ(error_of(qwen, {.data = 64}), "expected --dp from 1 to 32, found 64");
+  EXPECT_EQ(error_of(qwen, {.data = 64}), "expected --dp of at most --batch, which is 32, found 64");
   EXPECT_EQ(error_of(find("llama_3_8b"), {.expert = 2}),
             "llama_3_8b: expected --ep 1 for a model without experts, found 2");
 }
