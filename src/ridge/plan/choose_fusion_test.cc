@@ -72,7 +72,7 @@ struct TimedFusion {
 std::vector<TimedFusion> read_timed_fusions() {
   const std::string folder = RIDGE_SOURCE_DIR "/data/timings/fused/", source = *read_file(folder + "h200_sxm.csv");
   const auto device = *device_numbers(*find_machine("h200"));
-  const auto file = ops::parse_fitted_file(source, "h200_sxm.csv", "program,sizes,one_kernel,two_kernels");
+  const auto file = parse_fitted_file(source, "h200_sxm.csv", "program,sizes,one_kernel,two_kernels");
   std::vector<TimedFusion> out;
   for (const CsvLine& line : file->lines) {
     std::vector<std::string> sizes;
@@ -81,8 +81,8 @@ std::vector<TimedFusion> read_timed_fusions() {
     const Program program = *parse(*read_file(folder + line.cells[0].text + ".ridge"));
     const Bindings dims = *program.bind_sizes(*parse_assignments(sizes));
     const FuseOptions options{.target = Target::cuda};
-    TimedFusion x{line.cells[0].text + " " + line.cells[1].text, *ops::parse_cell(*file, line, 2),
-                  *ops::parse_cell(*file, line, 3), *make_plan(program, dims, options),
+    TimedFusion x{line.cells[0].text + " " + line.cells[1].text, *parse_cell(*file, line, 2),
+                  *parse_cell(*file, line, 3), *make_plan(program, dims, options),
                   *plan_fastest_fusion(program, dims, options, device)};
     x.predicted_us = 1e6 * *predict_plan_seconds(x.fused, device);
     out.push_back(std::move(x));
