@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view columns =
+constexpr std::string_view point_columns =
     "model,system,backend,version,precision,concurrency,isl,osl,tp,dp_attention,moe_tp,moe_ep,ttft_ms,tpot_ms";
 enum Column : std::uint8_t {
   model_name,
@@ -137,7 +137,7 @@ Status add_point(const Row& row, ServingPoints& out) {
 
 Result<ServingPoints> read_serving_points(const std::string& path) {
   RIDGE_TRY(text, read_file(path));
-  RIDGE_TRY(file, parse_fitted_file(text, path, columns));
+  RIDGE_TRY(file, parse_fitted_file(text, path, point_columns));
   ServingPoints out;
   std::set<std::string> seen;
   for (const CsvLine& line : file.lines) {
