@@ -115,7 +115,7 @@ TEST_F(TerminalTest, TablesFitTheTerminal) {
 TEST_F(TerminalTest, APipeHasNoLimitUnlessColumnsIsSet) {
   const std::vector<std::string> command{"machines"};
   const std::string whole = ridge(command).out;
-  EXPECT_EQ(longest_table_line(whole), 98u);
+  EXPECT_GE(longest_table_line(whole), 98u);  // The width of the catalog; the row of this CPU may be longer
   for (const char* columns : {"COLUMNS=0", "COLUMNS=200", "COLUMNS=", "COLUMNS=wide"})
     EXPECT_EQ(ridge(command, {.environment = {columns}}).out, whole) << columns;
   EXPECT_EQ(on_terminal(command, 60, {"NO_COLOR=1", "COLUMNS=0"}).size(),
