@@ -145,7 +145,7 @@ TEST(GeneratedLoops, channels_are_last_only_for_small_windows_of_one_channel) {
   conv.groups = 128;
   EXPECT_FALSE(can_convolve_channels_last(conv));
   EXPECT_EQ(cuda::unsupported_reason(conv).text(),
-            "expected channels in second place, found them last with 128 groups of 256 channels; they may be last if "
+            "expected channels in second place, found them last with 128 groups of 2 channels; they may be last if "
             "each channel is a group of a small window");
 }
 
