@@ -1,6 +1,8 @@
 // ridge model: parameters, memory, programs and times of a language model.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 
 #include "ridge/cli/help.h"
@@ -22,22 +24,18 @@ struct ModelArgs {
   const CLI::App* verb = nullptr;
 };
 
-Result<ModelPhase> parse_phase(const std::string& text) {
-  for (const ModelPhase phase : {ModelPhase::prefill, ModelPhase::decode})
-    if (text == name(phase)) return phase;
-  return usage_error(fmt::format("expected prefill or decode after --phase, found '{}'", text));
+// Returns the value with this name, which the option's check has accepted.
+template <class Values> auto find_named(const Values& values, const std::string& text) {
+  return *std::find_if(values.begin(), values.end(), [&](auto value) { return text == name(value); });
 }
 
-Result<KernelLibrary> parse_library(const std::string& text) {
-  for (const KernelLibrary library : {KernelLibrary::ridge, KernelLibrary::cublaslt})
-    if (text == name(library)) return library;
-  return usage_error(fmt::format("expected ridge or cublaslt after --library, found '{}'", text));
-}
+constexpr std::array phases{ModelPhase::prefill, ModelPhase::decode};
+constexpr std::array libraries{KernelLibrary::ridge, KernelLibrary::cublaslt};
 
-Result<ServingEngine> parse_engine(const std::string& text) {
-  for (const ServingEngine engine : serving_engines)
-    if (text == name(engine)) return engine;
-  return usage_error(fmt::format("expected vllm, sglang or trtllm after --engine, found '{}'", text));
+template <class Values> CLI::Validator one_named(const Values& values) {
+  std::vector<std::string> names;
+  for (const auto value : values) names.emplace_back(name(value));
+  return one_of(names);
 }
 
 Status check_serving(const ModelArgs& args) {
@@ -63,7 +61,7 @@ Status check_options(const ModelArgs& args) {
 }
 
 Result<int> print_program(const ModelArgs& args) {
-  RIDGE_TRY(phase, parse_phase(args.phase));
+  const ModelPhase phase = find_named(phases, args.phase);
   const std::int64_t context = *args.counts.context;
   const model::StepOptions options{
       .weight_dtype = args.counts.weight_dtype,
@@ -86,14 +84,11 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
                        .expert_parallel = args.expert_parallel,
                        .data_parallel = args.data_parallel,
                        .rate = args.rate};
-  RIDGE_TRY(phase, parse_phase(args.phase));
-  request.phase = phase;
-  RIDGE_TRY(library, parse_library(args.library));
-  if (args.plan) request.plan = PlanRequest{.library = library, .count_bytes = false};
-  if (args.serve) {
-    RIDGE_TRY(engine, parse_engine(args.engine));
-    request.serving = ServingRequest{.output_tokens = *args.output_tokens, .engine = engine};
-  }
+  request.phase = find_named(phases, args.phase);
+  if (args.plan) request.plan = PlanRequest{.library = find_named(libraries, args.library), .count_bytes = false};
+  if (args.serve)
+    request.serving =
+        ServingRequest{.output_tokens = *args.output_tokens, .engine = find_named(serving_engines, args.engine)};
   const std::vector<std::string> machines = split_machines(args.on);
   RIDGE_TRY(answers, api::predict_model(args.config, request, {machines.begin(), machines.end()}));
   const bool is_table = args.format.csv || args.format.md;
@@ -137,6 +132,7 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--batch", args->counts.batch, "With --context: number of sequences (default: 1)")->type_name("B");
   verb->add_option("--on", args->on, "Machines whose times are predicted, separated by commas")->type_name("MACHINE");
   verb->add_option("--phase", args->phase, "prefill or decode, for the table and --print (default: decode)")
+      ->check(one_named(phases))
       ->type_name("PHASE");
   verb->add_option("--tp", args->tensor_parallel,
                    "Chips that divide heads and columns (default: the fewest that hold the model)")
@@ -148,11 +144,14 @@ void add_model(CLI::App& app, int& code) {
       ->type_name("R");
   verb->add_flag("--plan", args->plan, "Plan kernels and predict their times, in addition to the bound");
   verb->add_option("--library", args->library, "With --plan: kernels of ridge or cublaslt (default: ridge)")
+      ->check(one_named(libraries))
       ->type_name("NAME");
   verb->add_flag("--serve", args->serve, "Predict the times of an engine that serves --batch requests in flight");
   verb->add_option("--output-tokens", args->output_tokens, "With --serve: tokens that each request receives")
       ->type_name("N");
-  verb->add_option("--engine", args->engine, "With --serve: vllm, sglang or trtllm (default: vllm)")->type_name("NAME");
+  verb->add_option("--engine", args->engine, "With --serve: vllm, sglang or trtllm (default: vllm)")
+      ->check(one_named(serving_engines))
+      ->type_name("NAME");
   verb->add_flag("--print", args->print, "Print the program of the phase");
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");

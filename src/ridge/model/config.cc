@@ -210,6 +210,7 @@ void read_experts(KeyReader& reader, const FamilyConventions& family, ModelConfi
   experts.per_token = reader.read_integer("num_experts_per_tok", 1, max_experts);
   experts.width = config.feed_forward_width;
   experts.has_router_bias = family.model_type == "gpt_oss";
+  experts.has_normalized_weights = reader.read_flag_or("norm_topk_prob", true);
   std::int64_t step = 1, first = 0;
   std::vector<std::int64_t> dense;
   if (family.experts == ExpertRule::sparse_step) {
@@ -275,6 +276,9 @@ void read_functions(KeyReader& reader, ModelConfig& config) {
     if (config.activation.empty()) config.activation = reader.read_text_or(key, "");
   config.max_positions = reader.read_integer_or("max_position_embeddings", 0, 1, max_tokens);
   config.rotary_base = reader.read_positive_or("rope_theta", 0);
+  if (const Json* nested = reader.find_object("rope_parameters"))
+    config.rotary_base =
+        KeyReader(*nested, reader.source(), "rope_parameters.").read_positive_or("rope_theta", config.rotary_base);
   config.sliding_rotary_base = reader.read_positive_or("rope_local_base_freq", config.rotary_base);
   config.attention_softcap = reader.read_positive_or("attn_logit_softcapping", 0);
   config.logit_softcap = reader.read_positive_or("final_logit_softcapping", 0);

@@ -20,7 +20,8 @@ struct ExpertConfig {
   std::int64_t shared = 0;     // Number of experts that every token uses
   std::int64_t width = 0;      // Intermediate width of one expert
   bool has_router_bias = false;
-  bool has_score_correction = false;  // One more bias per routed expert, added to the scores only to choose (DeepSeek)
+  bool has_normalized_weights = true;  // True if the weights of a token's experts are divided by their sum
+  bool has_score_correction = false;   // One more bias per routed expert, added to the scores only to choose (DeepSeek)
 };
 
 // Latent attention (MLA): keys and values are projected to a latent vector, which is all that the cache holds.

@@ -56,7 +56,10 @@ void add_router(ProgramWriter& out, const StepSizes& sizes) {
   }
   out.add("i$", chosen, fmt::format("topk({} over X)", corrected));
   out.add("e0$", chosen, fmt::format("gather({}, i$ over X)", choice));
-  out.add("e$", chosen, chooses_by_logits ? "softmax(e0$ over K)" : "e0$ / sum(e0$ over K)");
+  if (chooses_by_logits)
+    out.add("e$", chosen, "softmax(e0$ over K)");
+  else
+    out.add("e$", chosen, config.has_normalized_weights ? "e0$ / sum(e0$ over K)" : "e0$");
 }
 
 // The rows of the experts on a chip: its own tokens with the experts that they chose, or rows that chips sent, each for

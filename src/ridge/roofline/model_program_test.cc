@@ -163,6 +163,19 @@ TEST(ModelProgram, DividesExpertsAmongDataRanks) {
             "llama_3_8b: expected --ep 1 for a model without experts, found 2");
 }
 
+TEST(ModelProgram, FollowsKeysThatChangeOnlyValues) {
+  const std::string qwen =
+      R"({"model_type": "qwen3_moe", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1, "vocab_size": 10,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "num_experts": 4, "num_experts_per_tok": 2,
+ "moe_intermediate_size": 6, "rope_parameters": {"rope_type": "default", "rope_theta": 1000000}, "norm_topk_prob": )";
+  const auto write = [&](const std::string& flag) {
+    return *write_layer_program(*parse_config(qwen + flag + "}", "config.json", "test"), {.context = 4}, 0);
+  };
+  EXPECT_NE(write("true").find("\ne[B, K] = e0 / sum(e0 over K)\n"), std::string::npos) << write("true");
+  EXPECT_NE(write("false").find("\ne[B, K] = e0\n"), std::string::npos) << write("false");
+  EXPECT_NE(write("true").find("rotary(q1, t over E, base = 1000000)"), std::string::npos) << write("true");
+}
+
 TEST(ModelProgram, AbsorbsTheMatricesOfLatentAttentionForFewTokens) {
   const ModelConfig deepseek = find("deepseek_v3");
   const auto decode = write_layer_program(deepseek, {.context = 4096}, 0);
