@@ -133,8 +133,9 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
     more.insert(more.begin(), serve.begin(), serve.end());
     expect_rejected(more, code, message);
   };
-  expect_serving_rejected({"--on", "h100", "--engine", "tgi"}, 2,
-                          "ridge: --engine: expected vllm, sglang or trtllm, found 'tgi'\n");
+  expect_serving_rejected(
+      {"--on", "h100", "--engine", "tgi"}, 2,
+      "ridge: --engine: expected vllm, sglang or trtllm, found 'tgi'\n  hint: ridge model --help\n");
   expect_serving_rejected({"--on", "h100", "--phase", "prefill"}, 2,
                           "ridge: expected --serve without --phase prefill\n");
   expect_rejected({"model", "gpt_3_175b", "--context", "2000", "--on", "h100", "--serve", "--output-tokens", "49"}, 3,
@@ -146,7 +147,7 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
   expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--tp", "3"}, 3,
                   "ridge: llama_3_8b: expected --tp that divides the 32 heads, found 3\n");
   expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--phase", "train"}, 2,
-                  "ridge: --phase: expected prefill or decode, found 'train'\n");
+                  "ridge: --phase: expected prefill or decode, found 'train'\n  hint: ridge model --help\n");
   expect_rejected({"model", "gpt_3_175b", "--context", "4096", "--on", "h100"}, 3,
                   "ridge: gpt_3_175b: expected --context of at most 2048, the positions that the model has, found "
                   "4096\n");
