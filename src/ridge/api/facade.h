@@ -14,6 +14,7 @@
 #include "ridge/plan/kernel_list.h"
 #include "ridge/plan/llama_decode.h"
 #include "ridge/plan/model/machine.h"
+#include "ridge/plan/model/training.h"
 #include "ridge/plan/streaming/metapipe_mapping.h"
 #include "ridge/report/advice.h"
 #include "ridge/report/calibrate.h"
@@ -144,6 +145,12 @@ Result<model::ModelCount> count_model(const std::string& config, const model::Co
 // answer. Errors: those of `count_model`, of the machines, and of `predict_model`.
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
                                                   const std::vector<MachineChoice>& machines);
+// Predicts a training step, and a run, on each machine. Errors: as above.
+Result<std::vector<TrainingStep>> predict_training(const std::string& config, const TrainingRequest& request,
+                                                   const std::vector<MachineChoice>& machines);
+// Returns forward and backward pass of one layer, or of the whole model.
+Result<std::string> write_training_program(const std::string& config, const model::StepOptions& options,
+                                           const std::optional<std::int64_t>& layer);
 // Returns the program of a step: of one layer, or of the whole model.
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
                                         const std::optional<std::int64_t>& layer);

@@ -4,6 +4,25 @@
 #include "ridge/api/facade.h"
 
 namespace ridge::api {
+namespace {
+
+// Returns one answer per machine. Of several machines, one without numbers says why in its answer.
+template <class Answer, class Predict>
+Result<std::vector<Answer>> predict_on_machines(const std::vector<MachineChoice>& machines, Predict&& predict) {
+  std::vector<Answer> out;
+  for (const MachineChoice& choice : machines) {
+    RIDGE_TRY(machine, machine_of(choice));
+    Result<Answer> answer = predict(machine);
+    if (!answer && (machines.size() == 1 || answer.error().kind == ErrorKind::usage)) return answer.error();
+    if (!answer) out.push_back({.machine = machine.name, .unavailable = answer.error().message});
+    if (answer) out.push_back(*std::move(answer));
+  }
+  if (std::all_of(out.begin(), out.end(), [](const Answer& x) { return !x.unavailable.empty(); }))
+    return absent_error(out.front().unavailable, "none of the machines has numbers");
+  return out;
+}
+
+}  // namespace
 
 Result<model::ModelCount> count_model(const std::string& config, const model::CountOptions& options) {
   RIDGE_TRY(found, model::find_config(config));
@@ -13,17 +32,22 @@ Result<model::ModelCount> count_model(const std::string& config, const model::Co
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
                                                   const std::vector<MachineChoice>& machines) {
   RIDGE_TRY(found, model::find_config(config));
-  std::vector<ModelOnMachine> out;
-  for (const MachineChoice& choice : machines) {
-    RIDGE_TRY(machine, machine_of(choice));
-    auto answer = ridge::predict_model(found, request, machine);
-    if (!answer && (machines.size() == 1 || answer.error().kind == ErrorKind::usage)) return answer.error();
-    if (!answer) out.push_back({.machine = machine.name, .unavailable = answer.error().message});
-    if (answer) out.push_back(*std::move(answer));
-  }
-  if (std::all_of(out.begin(), out.end(), [](const ModelOnMachine& x) { return !x.unavailable.empty(); }))
-    return absent_error(out.front().unavailable, "none of the machines has numbers");
-  return out;
+  return predict_on_machines<ModelOnMachine>(
+      machines, [&](const Machine& machine) { return ridge::predict_model(found, request, machine); });
+}
+
+Result<std::vector<TrainingStep>> predict_training(const std::string& config, const TrainingRequest& request,
+                                                   const std::vector<MachineChoice>& machines) {
+  RIDGE_TRY(found, model::find_config(config));
+  return predict_on_machines<TrainingStep>(
+      machines, [&](const Machine& machine) { return ridge::predict_training(found, request, machine); });
+}
+
+Result<std::string> write_training_program(const std::string& config, const model::StepOptions& options,
+                                           const std::optional<std::int64_t>& layer) {
+  RIDGE_TRY(found, model::find_config(config));
+  if (layer) return write_training_layer(found, options, *layer);
+  return write_training_model(found, options);
 }
 
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,

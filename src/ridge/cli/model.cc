@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ridge/cli/help.h"
+#include "ridge/cli/model_training.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 #include "ridge/report/model.h"
@@ -17,7 +18,8 @@ struct ModelArgs {
   std::string config, dtype = "bf16", cache_dtype = "bf16", on, phase = "decode", library = "ridge", engine = "vllm";
   model::CountOptions counts;
   std::optional<std::int64_t> tensor_parallel, layer, output_tokens;
-  std::optional<double> rate;
+  std::optional<double> rate, price;
+  TrainingArgs training;
   std::int64_t expert_parallel = 1, data_parallel = 1;
   bool plan = false, print = false, serve = false;
   OutputFormat format;
@@ -32,9 +34,10 @@ template <class Values> auto find_named(const Values& values, const std::string&
 constexpr std::array phases{ModelPhase::prefill, ModelPhase::decode};
 constexpr std::array libraries{KernelLibrary::ridge, KernelLibrary::cublaslt};
 
-template <class Values> CLI::Validator one_named(const Values& values) {
+template <class Values> CLI::Validator one_named(const Values& values, std::vector<std::string> others = {}) {
   std::vector<std::string> names;
   for (const auto value : values) names.emplace_back(name(value));
+  names.insert(names.end(), others.begin(), others.end());
   return one_of(names);
 }
 
@@ -52,16 +55,19 @@ Status check_options(const ModelArgs& args) {
   if (args.config.empty()) return usage_error("expected a CONFIG, found none", "ridge model llama_3_8b");
   if (!args.counts.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch --on --print", "--context"));
   if (!args.plan) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--library", "--plan"));
+  RIDGE_TRY_STATUS(check_training_options(*args.verb, args.phase, args.training));
   if (args.print)
     return check_combined_options(*args.verb, "--print",
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
-  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve", "--on");
+  if (args.on.empty())
+    return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve --price", "--on");
   return check_serving(args);
 }
 
 Result<int> print_program(const ModelArgs& args) {
-  const ModelPhase phase = find_named(phases, args.phase);
+  const bool is_training = args.phase == training_phase;
+  const ModelPhase phase = is_training ? ModelPhase::prefill : find_named(phases, args.phase);
   const std::int64_t context = *args.counts.context;
   const model::StepOptions options{
       .weight_dtype = args.counts.weight_dtype,
@@ -70,8 +76,18 @@ Result<int> print_program(const ModelArgs& args) {
       .new_tokens = phase == ModelPhase::prefill ? context : 1,
       .context = context,
       .layout = {args.tensor_parallel.value_or(1), args.expert_parallel, args.data_parallel}};
-  RIDGE_TRY(text, api::write_model_program(args.config, options, args.layer));
+  RIDGE_TRY(text, is_training ? api::write_training_program(args.config, options, args.layer)
+                              : api::write_model_program(args.config, options, args.layer));
   return print_result(text);
+}
+
+Result<int> print_training_times(const ModelArgs& args, const model::ModelCount& count) {
+  const TrainingRequest request{.counts = args.counts,
+                                .tensor_parallel = args.tensor_parallel,
+                                .expert_parallel = args.expert_parallel,
+                                .data_parallel = args.data_parallel,
+                                .price = args.price};
+  return print_training(args.config, request, args.training, split_machines(args.on), count, args.format);
 }
 
 Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
@@ -105,7 +121,8 @@ Result<int> run_model(ModelArgs& args) {
   args.counts.cache_dtype = cache_dtype;
   RIDGE_TRY(count, api::count_model(args.config, args.counts));
   if (args.print) return print_program(args);
-  if (!args.on.empty()) return print_times(args, count);
+  if (!args.on.empty())
+    return args.phase == training_phase ? print_training_times(args, count) : print_times(args, count);
   return print_result(args.format, render_text(count, text_style()), render_json(count), "parts");
 }
 
@@ -131,8 +148,8 @@ void add_model(CLI::App& app, int& code) {
       ->type_name("N");
   verb->add_option("--batch", args->counts.batch, "With --context: number of sequences (default: 1)")->type_name("B");
   verb->add_option("--on", args->on, "Machines whose times are predicted, separated by commas")->type_name("MACHINE");
-  verb->add_option("--phase", args->phase, "prefill or decode, for the table and --print (default: decode)")
-      ->check(one_named(phases))
+  verb->add_option("--phase", args->phase, "prefill, decode or train, for the table and --print (default: decode)")
+      ->check(one_named(phases, {std::string(training_phase)}))
       ->type_name("PHASE");
   verb->add_option("--tp", args->tensor_parallel,
                    "Chips that divide heads and columns (default: the fewest that hold the model)")
@@ -152,12 +169,15 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--engine", args->engine, "With --serve: vllm, sglang or trtllm (default: vllm)")
       ->check(one_named(serving_engines))
       ->type_name("NAME");
+  add_training_options(*verb, args->training);
+  verb->add_option("--price", args->price, "Price of a chip for an hour, in any currency: adds costs")->type_name("P");
   verb->add_flag("--print", args->print, "Print the program of the phase");
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
                         {"Machines", "--on --phase --tp --ep --dp --rate --plan --library"},
                         {"Serving", "--serve --output-tokens --engine"},
+                        {"Training", "--recompute --zero --tokens --utilisation --price"},
                         {"Program", "--print --layer"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });
 }

@@ -146,8 +146,8 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
                           "  hint: leave out --serve for the bound\n");
   expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--tp", "3"}, 3,
                   "ridge: llama_3_8b: expected --tp that divides the 32 heads, found 3\n");
-  expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--phase", "train"}, 2,
-                  "ridge: --phase: expected prefill or decode, found 'train'\n  hint: ridge model --help\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--phase", "tune"}, 2,
+                  "ridge: --phase: expected prefill, decode or train, found 'tune'\n  hint: ridge model --help\n");
   expect_rejected({"model", "gpt_3_175b", "--context", "4096", "--on", "h100"}, 3,
                   "ridge: gpt_3_175b: expected --context of at most 2048, the positions that the model has, found "
                   "4096\n");

@@ -160,20 +160,27 @@ void add_embedding(ProgramWriter& out, const StepSizes& sizes, std::string_view 
   out.add_stored(result, sizes.activation, dims, "tokens + places");
 }
 
-// The head computes the logits of each sequence's last token, from x$ of one token.
+// Returns the sizes of the head, which computes logits of each sequence's last token, or of every new token.
+StepSizes make_head_sizes(const StepSizes& sizes) {
+  StepSizes out = sizes;
+  if (!sizes.options.has_all_logits) out.rows = "B";
+  return out;
+}
+
 void add_head(ProgramWriter& out, const StepSizes& sizes) {
   const std::string_view weights = sizes.config.is_tied ? "embedding" : "head";
-  StepSizes one = sizes;
-  one.rows = "B";
+  const StepSizes head = make_head_sizes(sizes);
+  const std::string dims = head.rows_and("V");
   out.add_dimension("V", sizes.vocabulary);
   out.begin_module("head");
-  add_norm(out, one, "h$", "x$", "f");
+  add_norm(out, head, "h$", "x$", "f");
   out.add_parameter(weights, sizes.parameter, "V, D");
   const double cap = sizes.config.logit_softcap;
-  const std::string product = fmt::format("{} * {}", add_operand(out, sizes.parameter, "h$", "B, D"), weights);
-  if (cap == 0) return out.add_stored("logits", sizes.activation, "B, V", product);
-  add_product(out, sizes, sizes.parameter, "logits0", "B, V", product);
-  out.add_stored("logits", sizes.activation, "B, V", fmt::format("{0:.10g} * tanh(logits0 / {0:.10g})", cap));
+  const std::string product =
+      fmt::format("{} * {}", add_operand(out, sizes.parameter, "h$", head.rows_and("D")), weights);
+  if (cap == 0) return out.add_stored("logits", sizes.activation, dims, product);
+  add_product(out, sizes, sizes.parameter, "logits0", dims, product);
+  out.add_stored("logits", sizes.activation, dims, fmt::format("{0:.10g} * tanh(logits0 / {0:.10g})", cap));
 }
 
 void add_layer(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer, std::string_view result) {
@@ -250,14 +257,16 @@ PartProgram write_embedding(const StepSizes& sizes) {
 }
 
 PartProgram write_head(const StepSizes& sizes) {
+  const StepSizes head = make_head_sizes(sizes);
   ProgramWriter out;
   out.add_dimension("B", sizes.batch);
+  if (head.rows != "B") out.add_dimension("S", sizes.options.new_tokens);
   out.add_dimension("D", sizes.config.width);
-  out.add_input("data", "x", sizes.activation, "B, D");
+  out.add_input("data", "x", sizes.activation, head.rows_and("D"));
   add_head(out, sizes);
   PartProgram part = finish_part(out, "head", 1);
   part.shares_embedding = sizes.config.is_tied;
-  if (sizes.options.layout.tensor > 1) part.collectives.push_back(write_collective(sizes, "B, V", false));
+  if (sizes.options.layout.tensor > 1) part.collectives.push_back(write_collective(sizes, head.rows_and("V"), false));
   return part;
 }
 
@@ -329,8 +338,8 @@ Result<std::string> write_model_program(const ModelConfig& config, const StepOpt
   out.set_suffix("");
   // The head reads the last of each sequence's new tokens.
   const std::string last = fmt::format("x_{}", config.layers.size());
-  if (options.new_tokens == 1) {
-    out.add("x", "B, D", last);
+  if (options.new_tokens == 1 || options.has_all_logits) {
+    out.add("x", sizes.rows_and("D"), last);
   } else {
     out.add("x", "B, D", fmt::format("sum(where(index(S) == size(S) - 1, {}, 0) over S)", last));
   }

@@ -26,6 +26,7 @@ struct StepOptions {
   std::int64_t batch = 1;       // Number of sequences
   std::int64_t new_tokens = 1;  // Tokens of each sequence that the step computes
   std::int64_t context = 1;     // Tokens of each sequence that the last new token sees, itself included
+  bool has_all_logits = false;  // True if the head computes logits of every new token, not only of the last
   ChipLayout layout = {};       // Chips that divide the model; a program is for one of them
 };
 

@@ -1,0 +1,77 @@
+#include "ridge/cli/model_training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "ridge/cli/option_checks.h"
+#include "ridge/report/training/training.h"
+
+namespace ridge::cli {
+
+void add_training_options(CLI::App& verb, TrainingArgs& args) {
+  std::vector<std::string> names;
+  for (const Recomputation each : recomputations) names.emplace_back(name(each));
+  verb.add_option(
+          "--recompute", args.recompute,
+          "With --phase train: what the backward pass computes again: none, attention or full (default: attention)")
+      ->check(one_of(names))
+      ->type_name("WHAT");
+  verb.add_option("--zero", args.zero_stage,
+                  "What --dp divides: 1 optimizer, 2 also gradients, 3 also weights (default: 0, nothing)")
+      ->check(whole_number_between(0, 3))
+      ->type_name("STAGE");
+  verb.add_option("--tokens", args.tokens, "Tokens of a training run, such as 1e12, 300B or 15T")->type_name("N");
+  verb.add_option("--utilisation", args.utilisation,
+                  "With --tokens: model FLOPs of the run over the chips' peak (default: the bound's)")
+      ->type_name("U");
+}
+
+Status check_training_options(const CLI::App& verb, const std::string& phase, const TrainingArgs& args) {
+  if (args.tokens.empty()) RIDGE_TRY_STATUS(check_required_option(verb, "--utilisation", "--tokens"));
+  if (phase != training_phase)
+    return check_required_option(verb, "--recompute --zero --tokens --utilisation", "--phase train");
+  return check_combined_options(verb, "--phase train",
+                                "--dtype --context --batch --on --phase --tp --ep --dp --recompute --zero --tokens "
+                                "--utilisation --price --print --layer --json --csv --md");
+}
+
+Result<double> parse_token_count(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string suffix = end;
+  double factor = 0;
+  if (suffix.empty()) factor = 1;
+  if (suffix == "M") factor = 1e6;
+  if (suffix == "B" || suffix == "G") factor = 1e9;
+  if (suffix == "T") factor = 1e12;
+  const bool is_plain = !text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])) != 0 || text[0] == '.') &&
+                        text.find_first_of("xX") == std::string::npos;
+  if (end == text.c_str() || factor == 0 || !is_plain || !std::isfinite(number))
+    return usage_error(
+        fmt::format("expected --tokens as a number, with M, B or T for 1e6, 1e9 or 1e12; found '{}'", text),
+        "--tokens 15T");
+  return number * factor;
+}
+
+Result<int> print_training(const std::string& config, TrainingRequest request, const TrainingArgs& args,
+                           const std::vector<std::string>& machines, const model::ModelCount& count,
+                           const OutputFormat& format) {
+  request.recomputation = *std::find_if(recomputations.begin(), recomputations.end(),
+                                        [&](Recomputation each) { return name(each) == args.recompute; });
+  request.zero_stage = args.zero_stage;
+  request.utilisation = args.utilisation;
+  if (!args.tokens.empty()) {
+    RIDGE_TRY(tokens, parse_token_count(args.tokens));
+    request.tokens = tokens;
+  }
+  RIDGE_TRY(answers, api::predict_training(config, request, {machines.begin(), machines.end()}));
+  const std::string text = render_text(count, answers, text_style());
+  if (answers.size() > 1 && (format.csv || format.md))
+    return print_result(format, text, render_table_json(answers), "machines");
+  return print_result(format, text, render_json(count, answers), "ops");
+}
+
+}  // namespace ridge::cli
