@@ -24,6 +24,8 @@ Result<std::vector<Answer>> predict_on_machines(const std::vector<MachineChoice>
 
 }  // namespace
 
+Result<model::ModelConfig> find_model_config(const std::string& config) { return model::find_config(config); }
+
 Result<model::ModelCount> count_model(const std::string& config, const model::CountOptions& options) {
   RIDGE_TRY(found, model::find_config(config));
   return model::count_model(found, options);

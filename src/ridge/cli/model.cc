@@ -20,6 +20,9 @@ struct ModelArgs {
   std::optional<std::int64_t> tensor_parallel, layer, output_tokens;
   std::optional<double> rate, price;
   TrainingArgs training;
+  std::optional<std::int64_t> speculate;
+  std::optional<double> acceptance;
+  std::string draft;
   std::int64_t expert_parallel = 1, data_parallel = 1;
   bool plan = false, print = false, serve = false;
   OutputFormat format;
@@ -51,6 +54,16 @@ Status check_serving(const ModelArgs& args) {
   return Done{};
 }
 
+Status check_speculation(const ModelArgs& args) {
+  if (!args.speculate) return check_required_option(*args.verb, "--acceptance --draft", "--speculate");
+  if (!args.acceptance)
+    return usage_error("expected --acceptance together with --speculate, found none",
+                       "the share of draft tokens that are accepted: --acceptance 0.7");
+  if (args.phase == "prefill") return usage_error("expected --speculate without --phase prefill");
+  if (args.rate || args.serve) return usage_error("expected --speculate without --rate and --serve");
+  return Done{};
+}
+
 Status check_options(const ModelArgs& args) {
   if (args.config.empty()) return usage_error("expected a CONFIG, found none", "ridge model llama_3_8b");
   if (!args.counts.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch --on --print", "--context"));
@@ -61,7 +74,12 @@ Status check_options(const ModelArgs& args) {
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
   if (args.on.empty())
-    return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve --price", "--on");
+    return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve --price --speculate",
+                                 "--on");
+  RIDGE_TRY_STATUS(check_speculation(args));
+  if (args.price && !(*args.price >= 0 && *args.price <= 1e9))
+    return usage_error(fmt::format("expected --price from 0 to 1e+09, found {:g}", *args.price));
+  if (args.price && args.phase == "prefill") return usage_error("expected --price without --phase prefill");
   return check_serving(args);
 }
 
@@ -101,6 +119,14 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
                        .data_parallel = args.data_parallel,
                        .rate = args.rate};
   request.phase = find_named(phases, args.phase);
+  request.price = args.price;
+  if (args.speculate) {
+    request.speculation = SpeculationRequest{.draft_tokens = *args.speculate, .acceptance = *args.acceptance};
+    if (!args.draft.empty()) {
+      RIDGE_TRY(draft, api::find_model_config(args.draft));
+      request.speculation->draft = std::move(draft);
+    }
+  }
   if (args.plan) request.plan = PlanRequest{.library = find_named(libraries, args.library), .count_bytes = false};
   if (args.serve)
     request.serving =
@@ -137,6 +163,8 @@ void add_model(CLI::App& app, int& code) {
       "  ridge model llama_3_70b --context 8192 --batch 16 --on h100,h200\n"
       "  ridge model llama_3_70b --context 8192 --rate 50 --on h100,h200,b200\n"
       "  ridge model llama_3_70b --context 1024 --batch 64 --on h200 --tp 4 --serve --output-tokens 1024\n"
+      "  ridge model llama_3_70b --context 8192 --on h100 --speculate 4 --acceptance 0.7 --draft llama_3_2_1b\n"
+      "  ridge model llama_3_8b --phase train --context 8192 --batch 256 --on h100 --dp 64 --zero 3 --tokens 15T\n"
       "  ridge model my_model/config.json --dtype f16 --json\n"
       "  ridge model qwen3_8b --context 4096 --print --layer 0 | ridge explain - --on h200\n");
   args->verb = verb;
@@ -169,15 +197,22 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--engine", args->engine, "With --serve: vllm, sglang or trtllm (default: vllm)")
       ->check(one_named(serving_engines))
       ->type_name("NAME");
+  verb->add_option("--speculate", args->speculate, "Draft tokens that each step of decoding verifies")->type_name("K");
+  verb->add_option("--acceptance", args->acceptance, "With --speculate: probability that a draft token is accepted")
+      ->type_name("A");
+  verb->add_option("--draft", args->draft,
+                   "With --speculate: model that proposes the tokens (default: their time is not counted)")
+      ->type_name("CONFIG");
   add_training_options(*verb, args->training);
   verb->add_option("--price", args->price, "Price of a chip for an hour, in any currency: adds costs")->type_name("P");
   verb->add_flag("--print", args->print, "Print the program of the phase");
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
-                        {"Machines", "--on --phase --tp --ep --dp --rate --plan --library"},
+                        {"Machines", "--on --phase --tp --ep --dp --rate --plan --library --price"},
                         {"Serving", "--serve --output-tokens --engine"},
-                        {"Training", "--recompute --zero --tokens --utilisation --price"},
+                        {"Speculative decoding", "--speculate --acceptance --draft"},
+                        {"Training", "--recompute --zero --accumulate --tokens --utilisation"},
                         {"Program", "--print --layer"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });
 }

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "ridge/cli/option_checks.h"
-#include "ridge/report/training/training.h"
+#include "ridge/report/language_model/training.h"
 
 namespace ridge::cli {
 
@@ -23,6 +23,9 @@ void add_training_options(CLI::App& verb, TrainingArgs& args) {
                   "What --dp divides: 1 optimizer, 2 also gradients, 3 also weights (default: 0, nothing)")
       ->check(whole_number_between(0, 3))
       ->type_name("STAGE");
+  verb.add_option("--accumulate", args.accumulated,
+                  "Parts of the batch that follow each other and whose gradients are added (default: 1)")
+      ->type_name("N");
   verb.add_option("--tokens", args.tokens, "Tokens of a training run, such as 1e12, 300B or 15T")->type_name("N");
   verb.add_option("--utilisation", args.utilisation,
                   "With --tokens: model FLOPs of the run over the chips' peak (default: the bound's)")
@@ -32,10 +35,11 @@ void add_training_options(CLI::App& verb, TrainingArgs& args) {
 Status check_training_options(const CLI::App& verb, const std::string& phase, const TrainingArgs& args) {
   if (args.tokens.empty()) RIDGE_TRY_STATUS(check_required_option(verb, "--utilisation", "--tokens"));
   if (phase != training_phase)
-    return check_required_option(verb, "--recompute --zero --tokens --utilisation", "--phase train");
-  return check_combined_options(verb, "--phase train",
-                                "--dtype --context --batch --on --phase --tp --ep --dp --recompute --zero --tokens "
-                                "--utilisation --price --print --layer --json --csv --md");
+    return check_required_option(verb, "--recompute --zero --accumulate --tokens --utilisation", "--phase train");
+  return check_combined_options(
+      verb, "--phase train",
+      "--dtype --context --batch --on --phase --tp --ep --dp --recompute --zero --accumulate --tokens "
+      "--utilisation --price --print --layer --json --csv --md");
 }
 
 Result<double> parse_token_count(const std::string& text) {
@@ -62,6 +66,7 @@ Result<int> print_training(const std::string& config, TrainingRequest request, c
   request.recomputation = *std::find_if(recomputations.begin(), recomputations.end(),
                                         [&](Recomputation each) { return name(each) == args.recompute; });
   request.zero_stage = args.zero_stage;
+  request.accumulated = args.accumulated;
   request.utilisation = args.utilisation;
   if (!args.tokens.empty()) {
     RIDGE_TRY(tokens, parse_token_count(args.tokens));

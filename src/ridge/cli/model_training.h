@@ -12,7 +12,7 @@ namespace ridge::cli {
 
 struct TrainingArgs {
   std::string recompute = "attention", tokens;
-  std::int64_t zero_stage = 0;
+  std::int64_t zero_stage = 0, accumulated = 1;
   std::optional<double> utilisation;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/language_model/decoding.h"
 #include "ridge/report/model.h"
 #include "ridge/report/text_parts.h"
 
@@ -82,6 +83,9 @@ std::string memory_text(const ModelOnMachine& x) {
   std::string out = fmt::format("{} a chip: weights {}, cache {}, activations {}", readable_bytes(x.memory_bytes()),
                                 readable_bytes(step.parameter_bytes + x.scale_bytes), readable_bytes(step.cache_bytes),
                                 readable_bytes(step.activation_bytes));
+  if (x.speculation && !x.speculation->draft.empty())
+    out +=
+        fmt::format(", draft {}", readable_bytes(x.speculation->draft_weight_bytes + x.speculation->draft_cache_bytes));
   if (x.capacity_bytes)
     out += fmt::format("; {} in {}", x.fits() ? "fits" : "DOES NOT FIT", readable_bytes(*x.capacity_bytes));
   if (x.capacity_bytes && x.fits() && x.memory_bytes() > 0.9 * *x.capacity_bytes)
@@ -146,6 +150,10 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
   if (is_predicted) cells[0].insert(cells[0].end(), {"a token, expected", "first token, expected"});
   const bool is_served = std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.served; });
   if (is_served) cells[0].insert(cells[0].end(), {"a token, served", "first token, served"});
+  const bool is_speculated = std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.speculation; });
+  if (is_speculated) cells[0].emplace_back("speculated");
+  const bool has_price = std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.price; });
+  if (has_price) cells[0].emplace_back("cost/1e6 tokens");
   cells[0].insert(cells[0].end(),
                   {"a token, at least", "first token, at least", "memory a chip", "sequences that fit"});
   for (const ModelOnMachine& x : machines) {
@@ -163,6 +171,8 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
     if (is_served)
       for (const Interval& served : {x.served->token_s, x.served->first_token_s})
         row.push_back(readable_seconds(served.expected));
+    if (is_speculated) row.push_back(readable_seconds(x.speculation->step.token_s()));
+    if (has_price) row.push_back(format_significant(*compute_token_cost(x).per_million, 3));
     row.push_back(readable_seconds(x.decode.bound_s));
     row.push_back(readable_seconds(x.prefill.bound_s));
     row.push_back(fmt::format("{}{}", readable_bytes(x.memory_bytes()), x.fits() ? "" : " (too much)"));
@@ -289,6 +299,8 @@ Json machine_json(const ModelOnMachine& x) {
   for (const TimeShare& share : divide_bound(step))
     out["shares"][std::string(share.name)] = share.seconds / step.bound_s;
   if (x.served) out["served"] = served_json(*x.served);
+  if (x.speculation) out["speculation"] = speculation_json(*x.speculation);
+  if (x.price) out["cost"] = token_cost_json(x);
   out["step_notes"] = step.notes;
   for (const ModuleStep& module : step.modules) out["ops"].push_back(module_json(module));
   return out;
@@ -309,13 +321,20 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
     return out;
   }
   const ModelOnMachine& x = machines.front();
-  add_line(out, fmt::format("{} on {}: {}", count.name, machine_text(x), phase_line(x)));
+  if (x.speculation) {
+    add_line(out, fmt::format("{} on {}: {}", count.name, machine_text(x), speculation_text(x)));
+    add_line(out, "speculation  " + speculation_details_text(x));
+    for (const std::string& note : x.speculation->notes) add_line(out, note);
+  }
+  add_line(out, x.speculation ? "without speculation  " + phase_line(x)
+                              : fmt::format("{} on {}: {}", count.name, machine_text(x), phase_line(x)));
   if (x.phase == ModelPhase::decode)
     add_line(out, fmt::format("first token  after {} ({} of {} sequence{})", time_text(x.prefill),
                               count_text(*x.counts.context, "token"),
                               x.prefill_sequences == 1 ? "one" : group_digits(x.prefill_sequences),
                               x.prefill_sequences == 1 ? "" : "s"));
   if (x.served) add_line(out, "served  " + served_text(*x.served, x.counts.batch));
+  if (x.price) add_line(out, "cost  " + token_cost_text(x));
   add_line(out, "memory  " + memory_text(x));
   add_line(out, "bound  " + shares_text(x.step()));
   if (!x.reaches_rate())

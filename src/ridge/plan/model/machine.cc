@@ -198,7 +198,10 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
                      .counts = request.counts,
                      .phase = request.phase,
                      .layout = {sized.tensor, request.expert_parallel, request.data_parallel},
-                     .rate = request.rate};
+                     .rate = request.rate,
+                     .price = request.price};
+  if (const auto power = machine.numbers.find("power_w"); power != machine.numbers.end())
+    out.power_w = power->second.value;
   if (launch_seconds(machine) == 0) out.not_on_record.emplace_back("the time of a launch");
   const bool has_collectives = machine.numbers.contains("collective_call_s");
   if (out.layout.chips() > 1 && !has_collectives && (machine.links.empty() || !machine.links.front().latency))
@@ -217,6 +220,13 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
     served.tensor_parallel = out.layout.tensor;
     RIDGE_TRY(times, predict_served_model(config, served, machine));
     out.served = times;
+  }
+  if (request.speculation) {
+    ModelRequest speculated = request;
+    speculated.tensor_parallel = out.layout.tensor;
+    RIDGE_TRY(speculation, predict_speculation(config, speculated, machine));
+    out.speculation = speculation;
+    if (speculation.draft_weight_bytes > 0) out.max_batch = out.max_context = std::nullopt;  // They lack the draft
   }
   return out;
 }

@@ -7,6 +7,7 @@
 
 #include "ridge/model/count.h"
 #include "ridge/plan/model/serving.h"
+#include "ridge/plan/model/speculation.h"
 #include "ridge/plan/model/step.h"
 
 namespace ridge {
@@ -19,8 +20,10 @@ struct ModelRequest {
   ModelPhase phase = ModelPhase::decode;
   std::optional<std::int64_t> tensor_parallel = {};  // Without it, the fewest chips whose memory holds the model
   std::int64_t expert_parallel = 1, data_parallel = 1;
-  std::optional<PlanRequest> plan = {};        // If set, kernels are planned and predicted
-  std::optional<ServingRequest> serving = {};  // If set, served times are predicted
+  std::optional<PlanRequest> plan = {};                // If set, kernels are planned and predicted
+  std::optional<ServingRequest> serving = {};          // If set, served times are predicted
+  std::optional<SpeculationRequest> speculation = {};  // If set, the phase is decoding
+  std::optional<double> price = {};                    // Price of a chip for an hour
   // Tokens per second that each sequence must get. Batch and chips are then those with the most tokens per second and
   // chip; `counts.batch` is not used.
   std::optional<double> rate = {};
@@ -40,12 +43,16 @@ struct ModelOnMachine {
   double scale_bytes = 0;                       // Bytes of scales of quantized weights on one chip
   std::optional<double> capacity_bytes = {};    // Capacity of one chip's memory; nullopt if not on record
   std::optional<ServedTimes> served = {};       // Set if requested
+  std::optional<Speculation> speculation = {};  // Set if requested
+  std::optional<double> price = {};             // Price of a chip for an hour
+  std::optional<double> power_w = {};           // Power of a chip; nullopt if not on record
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
   std::optional<std::int64_t> max_batch = {}, max_context = {};
 
   const ModelStep& step() const { return phase == ModelPhase::decode ? decode : prefill; }
   double memory_bytes() const {
-    return step().parameter_bytes + scale_bytes + step().cache_bytes + step().activation_bytes;
+    const double draft = speculation ? speculation->draft_weight_bytes + speculation->draft_cache_bytes : 0;
+    return step().parameter_bytes + scale_bytes + step().cache_bytes + step().activation_bytes + draft;
   }
   // Time of a token: expected, or the bound without a prediction
   double token_seconds() const { return decode.predicted_s ? decode.predicted_s->expected : decode.bound_s; }

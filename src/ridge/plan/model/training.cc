@@ -64,8 +64,8 @@ struct TrainingCounter {
       if (!is_forward) continue;
       for (const int s : group.statements)
         if (explained->ops[s].work.contraction)
-          out.model_flops +=
-              3 * static_cast<double>(part.forward.count) * static_cast<double>(explained->ops[s].flops.value_or(0));
+          out.model_flops += 3 * static_cast<double>(out.accumulated * part.forward.count) *
+                             static_cast<double>(explained->ops[s].flops.value_or(0));
     }
     RIDGE_TRY_STATUS(add_network(TrainingPass::forward, part, part.forward.collectives));
     if (is_full) RIDGE_TRY_STATUS(add_network(TrainingPass::recomputation, part, part.forward.collectives));
@@ -73,14 +73,15 @@ struct TrainingCounter {
   }
 
   void add_module(TrainingPass pass, const TrainingPart& part, const std::string& name, const Prediction& op) {
-    out.modules.push_back({pass,
-                           {.part = part.forward.name,
-                            .module = name,
-                            .layers = part.forward.count,
-                            .flops = static_cast<double>(op.flops.value_or(0)),
-                            .bytes = static_cast<double>(op.bytes.value_or(0)),
-                            .bound_s = op.time_lower_s.value_or(0),
-                            .limiter = op.limiter.value_or(Limiter::memory)}});
+    out.modules.push_back({.pass = pass,
+                           .step = {.part = part.forward.name,
+                                    .module = name,
+                                    .layers = part.forward.count,
+                                    .flops = static_cast<double>(op.flops.value_or(0)),
+                                    .bytes = static_cast<double>(op.bytes.value_or(0)),
+                                    .bound_s = op.time_lower_s.value_or(0),
+                                    .limiter = op.limiter.value_or(Limiter::memory)},
+                           .times = out.accumulated});
     if (!op.missing.empty() && !contains(out.not_on_record, op.missing)) out.not_on_record.push_back(op.missing);
   }
 
@@ -105,7 +106,7 @@ struct TrainingCounter {
       module.bytes_sent += sent.bytes;
       module.bound_s += sent.seconds;
     }
-    out.modules.push_back({pass, std::move(module)});
+    out.modules.push_back({.pass = pass, .step = std::move(module), .times = out.accumulated});
     return Done{};
   }
 
@@ -166,9 +167,12 @@ struct TrainingCounter {
 };
 
 Status check_training(const TrainingRequest& request) {
-  if (request.counts.batch % request.data_parallel != 0)
-    return usage_error(fmt::format("expected --dp that divides --batch, which is {}, found {}", request.counts.batch,
-                                   request.data_parallel));
+  if (request.accumulated < 1 || request.data_parallel < 1 || request.counts.batch % request.accumulated != 0 ||
+      request.counts.batch / request.accumulated % request.data_parallel != 0)
+    return usage_error(
+        fmt::format("expected a --batch that --dp times --accumulate divides, found --batch {} --dp {} "
+                    "--accumulate {}",
+                    request.counts.batch, request.data_parallel, request.accumulated));
   if (request.zero_stage > 0 && request.data_parallel < 2)
     return usage_error(fmt::format("expected --zero {} together with --dp of at least 2", request.zero_stage),
                        "the data ranks divide the state");
@@ -200,14 +204,14 @@ Status add_optimizer(const TrainingRequest& request, const Machine& machine, con
   for (std::size_t s = 0; s < loaded.program.statements.size(); ++s) groups[0].push_back(static_cast<int>(s));
   RIDGE_TRY(grouped, predict_groups(loaded.program, explained, groups));
   const Prediction& op = grouped.ops.front();
-  out.modules.push_back({TrainingPass::optimizer,
-                         {.part = "optimizer",
-                          .module = "Adam",
-                          .layers = 1,
-                          .flops = static_cast<double>(op.flops.value_or(0)),
-                          .bytes = static_cast<double>(op.bytes.value_or(0)),
-                          .bound_s = op.time_lower_s.value_or(0),
-                          .limiter = op.limiter.value_or(Limiter::memory)}});
+  out.modules.push_back({.pass = TrainingPass::optimizer,
+                         .step = {.part = "optimizer",
+                                  .module = "Adam",
+                                  .layers = 1,
+                                  .flops = static_cast<double>(op.flops.value_or(0)),
+                                  .bytes = static_cast<double>(op.bytes.value_or(0)),
+                                  .bound_s = op.time_lower_s.value_or(0),
+                                  .limiter = op.limiter.value_or(Limiter::memory)}});
   return Done{};
 }
 
@@ -222,42 +226,50 @@ Status add_data_collectives(const TrainingRequest& request, const Machine& machi
                               request.data_parallel, out.layout.tensor),
         machine);
   };
-  const auto add = [&](TrainingPass pass, std::string_view what, const CollectiveBound& sent) {
-    out.modules.push_back({pass,
-                           {.part = "data ranks",
-                            .module = std::string(what),
-                            .layers = 1,
-                            .bytes_sent = sent.bytes,
-                            .bound_s = sent.seconds,
-                            .limiter = Limiter::network}});
-    (pass == TrainingPass::forward ? out.gather_s : out.reduce_s) += sent.seconds;
+  const auto add = [&](TrainingPass pass, std::string_view what, const CollectiveBound& sent, bool is_each) {
+    const std::int64_t times = is_each ? out.accumulated : 1;
+    out.modules.push_back({.pass = pass,
+                           .step = {.part = "data ranks",
+                                    .module = std::string(what),
+                                    .layers = 1,
+                                    .bytes_sent = sent.bytes,
+                                    .bound_s = sent.seconds,
+                                    .limiter = Limiter::network},
+                           .is_between_data_ranks = true,
+                           .times = times});
+    (pass == TrainingPass::forward ? out.gather_s : out.reduce_s) += static_cast<double>(times) * sent.seconds;
   };
   if (request.zero_stage == 0) {
     RIDGE_TRY(sum, predict(DataCollective::all_reduce));
-    add(TrainingPass::backward, "sum of gradients", sum);
+    add(TrainingPass::backward, "sum of gradients", sum, false);
     return Done{};
   }
   RIDGE_TRY(gather, predict(DataCollective::all_gather));
   RIDGE_TRY(scatter, predict(DataCollective::reduce_scatter));
-  add(TrainingPass::forward, "weights", gather);
-  if (request.zero_stage == 3) add(TrainingPass::backward, "weights", gather);
-  add(TrainingPass::backward, "sum of gradients", scatter);
+  add(TrainingPass::forward, "weights", gather, request.zero_stage == 3);
+  if (request.zero_stage == 3) add(TrainingPass::backward, "weights", gather, true);
+  add(TrainingPass::backward, "sum of gradients", scatter, request.zero_stage >= 2);
   return Done{};
 }
 
 void add_times(TrainingStep& out) {
   for (const TrainingModule& module : out.modules) {
-    const double layers = static_cast<double>(module.step.layers);
+    const double layers = module.count();
     out.flops += layers * module.step.flops;
-    if (module.step.part == "data ranks") continue;
+    if (module.is_between_data_ranks) continue;
     double& sum = module.pass == TrainingPass::forward         ? out.forward_s
                   : module.pass == TrainingPass::recomputation ? out.recomputation_s
                   : module.pass == TrainingPass::backward      ? out.backward_s
                                                                : out.optimizer_s;
     sum += layers * module.step.bound_s;
   }
-  out.step_s = std::max(out.forward_s, out.gather_s) + out.recomputation_s + std::max(out.backward_s, out.reduce_s) +
-               out.optimizer_s;
+  // What is exchanged once overlaps with one part of the batch: gradients with the last, weights with the first.
+  const double parts = static_cast<double>(out.accumulated);
+  const auto overlap = [&](double pass, double exchange, bool is_each) {
+    return is_each ? std::max(pass, exchange) : pass * (parts - 1) / parts + std::max(pass / parts, exchange);
+  };
+  out.step_s = overlap(out.forward_s, out.gather_s, out.zero_stage == 3) + out.recomputation_s +
+               overlap(out.backward_s, out.reduce_s, out.zero_stage >= 2) + out.optimizer_s;
 }
 
 Result<TrainingStep> predict_on_chips(const model::ModelConfig& config, const TrainingRequest& request,
@@ -266,13 +278,13 @@ Result<TrainingStep> predict_on_chips(const model::ModelConfig& config, const Tr
                    .counts = request.counts,
                    .layout = {tensor, request.expert_parallel, request.data_parallel},
                    .recomputation = request.recomputation,
-                   .zero_stage = request.zero_stage};
+                   .zero_stage = request.zero_stage,
+                   .accumulated = request.accumulated};
   const model::StepOptions options{.weight_dtype = request.counts.weight_dtype,
-                                   .batch = request.counts.batch,
+                                   .batch = request.counts.batch / request.accumulated,
                                    .context = *request.counts.context,
                                    .layout = out.layout};
   RIDGE_TRY(programs, write_training_programs(config, options, request.recomputation));
-  RIDGE_TRY_STATUS(check_training(request));
   RIDGE_TRY(peak, machine.contraction_peak(request.counts.weight_dtype));
   out.peak = peak->rate.value;
   out.notes = programs.notes;
@@ -331,6 +343,7 @@ std::string_view name(TrainingPass pass) {
 
 Result<TrainingStep> predict_training(const model::ModelConfig& config, const TrainingRequest& request,
                                       const Machine& machine) {
+  RIDGE_TRY_STATUS(check_training(request));
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
   RIDGE_TRY(out, choose_training_chips(config, request, machine));
   RIDGE_TRY(count, model::count_model(config, request.counts));

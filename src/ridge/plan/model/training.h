@@ -21,6 +21,8 @@ struct TrainingRequest {
   model::CountOptions counts = {};                   // Must have a context; `cache_dtype` is not used
   std::optional<std::int64_t> tensor_parallel = {};  // Without it, the fewest chips whose memory holds the step
   std::int64_t expert_parallel = 1, data_parallel = 1;
+  // Parts of the batch that follow each other, whose gradients are added; each has its own forward and backward pass
+  std::int64_t accumulated = 1;
   Recomputation recomputation = Recomputation::attention;
   // Stage of ZeRO. The data ranks divide: 0 nothing, 1 the optimizer's state, 2 also the gradients, 3 also the weights
   std::int64_t zero_stage = 0;
@@ -34,7 +36,10 @@ std::string_view name(TrainingPass pass);
 
 struct TrainingModule {
   TrainingPass pass = TrainingPass::forward;
-  ModuleStep step = {};  // Numbers of one layer and one chip
+  ModuleStep step = {};                // Numbers of one layer and one chip
+  bool is_between_data_ranks = false;  // True for a collective that overlaps with the pass
+  std::int64_t times = 1;              // Number of times in a step that all layers do it
+  double count() const { return static_cast<double>(times) * static_cast<double>(step.layers); }
 };
 
 // Bytes of one chip.
@@ -60,6 +65,7 @@ struct TrainingStep {
   model::ChipLayout layout = {};
   Recomputation recomputation = Recomputation::attention;
   std::int64_t zero_stage = 0;
+  std::int64_t accumulated = 1;
   std::vector<TrainingModule> modules = {};
   double forward_s = 0, recomputation_s = 0, backward_s = 0, optimizer_s = 0;  // With collectives between tensor ranks
   double gather_s = 0, reduce_s = 0;  // Collectives between data ranks, during the forward and the backward pass

@@ -1,4 +1,4 @@
-#include "ridge/report/training/training.h"
+#include "ridge/report/language_model/training.h"
 
 #include <fmt/format.h>
 
@@ -122,8 +122,8 @@ std::string training_table(const TrainingStep& x, const TextStyle& style) {
     for (const TrainingModule& each : x.modules) {
       if (each.pass != pass) continue;
       const ModuleStep& m = each.step;
-      const double layers = static_cast<double>(m.layers), seconds = layers * m.bound_s;
-      const bool is_overlapped = m.part == "data ranks";
+      const double layers = each.count(), seconds = layers * m.bound_s;
+      const bool is_overlapped = each.is_between_data_ranks;
       cells.push_back({std::string(name(pass)), m.part, m.module, is_overlapped ? "" : std::to_string(m.layers),
                        is_overlapped ? "overlapped" : format_percent(seconds / x.step_s),
                        format_with_prefix(layers * m.flops, "FLOP"), training_bytes(layers * m.bytes),
@@ -194,9 +194,10 @@ Json training_run_json(const TrainingStep& x) {
 
 Json training_module_json(const TrainingModule& each) {
   const ModuleStep& m = each.step;
-  return {{"name", m.module},         {"layer", m.part},  {"pass", name(each.pass)},    {"count", m.layers},
-          {"flops", m.flops},         {"bytes", m.bytes}, {"bytes_sent", m.bytes_sent}, {"limiter", name(m.limiter)},
-          {"time_lower_s", m.bound_s}};
+  return {
+      {"name", m.module},         {"layer", m.part},  {"pass", name(each.pass)},    {"count", m.layers * each.times},
+      {"flops", m.flops},         {"bytes", m.bytes}, {"bytes_sent", m.bytes_sent}, {"limiter", name(m.limiter)},
+      {"time_lower_s", m.bound_s}};
 }
 
 Json training_json(const TrainingStep& x) {
@@ -209,6 +210,7 @@ Json training_json(const TrainingStep& x) {
            {"training",
             {{"recompute", name(x.recomputation)},
              {"zero", x.zero_stage},
+             {"accumulate", x.accumulated},
              {"step_s", x.step_s},
              {"tokens_per_s", tokens_per_s(x)},
              {"forward_s", x.forward_s},

@@ -1,0 +1,166 @@
+// Compares the gradients of layers of language models with differences of results, computed by literal loops.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ridge/model/program.h"
+#include "ridge/program/backward/gradient.h"
+#include "ridge/program/load.h"
+#include "ridge/roofline/testing/literal_evaluator.h"
+
+namespace ridge::model {
+namespace {
+
+using ridge::testing::LiteralEvaluator;
+using ridge::testing::TensorValues;
+
+Program load_text(const std::string& text) {
+  auto loaded = load_program(text, DType::bf16);
+  EXPECT_TRUE(loaded) << (loaded ? "" : loaded.error().message + "\n" + text);
+  return loaded ? std::move(loaded->program) : Program{};
+}
+
+// Returns random values of the inputs; integers are positions or indices below 3.
+TensorValues make_inputs(const Program& program, std::mt19937& random) {
+  std::normal_distribution<double> normal;
+  TensorValues out;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role != TensorRole::input) continue;
+    std::vector<double>& values = out[tensor.name];
+    values.resize(static_cast<std::size_t>(LiteralEvaluator(program).count_elements(tensor)));
+    for (double& value : values)
+      value = dtype_info(tensor.dtype).is_integer ? static_cast<double>(random() % 3) : normal(random);
+  }
+  return out;
+}
+
+// Returns the sum over the results of their elements times their gradients.
+double sum_results(const Program& forward, const BackwardPass& backward, const TensorValues& inputs) {
+  const TensorValues values = LiteralEvaluator(forward).run(inputs);
+  double sum = 0;
+  for (const auto& [tensor, gradient] : backward.gradients) {
+    const auto given = inputs.find(gradient);
+    if (given == inputs.end() || gradient != "d" + tensor) continue;
+    for (std::size_t i = 0; i < given->second.size(); ++i) sum += given->second[i] * values.at(tensor)[i];
+  }
+  return sum;
+}
+
+void expect_gradients(const std::string& text) {
+  const Program forward = load_text(text);
+  const auto backward = write_backward_pass(forward);
+  ASSERT_TRUE(backward) << backward.error().message;
+  const Program whole = load_text(text + backward->text());
+  std::mt19937 random(1);
+  TensorValues inputs = make_inputs(whole, random);
+  const TensorValues values = LiteralEvaluator(whole).run(inputs);
+  int compared = 0;
+  for (const Tensor& tensor : forward.tensors) {
+    if (tensor.role != TensorRole::input || dtype_info(tensor.dtype).is_integer) continue;
+    const auto gradient = backward->gradients.find(tensor.name);
+    ASSERT_NE(gradient, backward->gradients.end()) << tensor.name;
+    const std::vector<double>& expected = values.at(gradient->second);
+    constexpr double step = 1e-5;
+    const std::size_t i = random() % expected.size();
+    double& x = inputs[tensor.name][i];
+    const double before = x;
+    x = before + step;
+    const double above = sum_results(forward, *backward, inputs);
+    x = before - step;
+    const double below = sum_results(forward, *backward, inputs);
+    x = before;
+    EXPECT_NEAR((above - below) / (2 * step), expected[i], 1e-5 * (1 + std::abs(expected[i])))
+        << tensor.name << "\n"
+        << text << backward->text();
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+ModelConfig make_small(const std::string& name) {
+  ModelConfig config = *find_config(name);
+  config.width = 6;
+  config.vocabulary = 5;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_size = 4;
+  config.feed_forward_width = 7;
+  config.quantization = {};
+  if (config.window > 0) config.window = 2;
+  return config;
+}
+
+constexpr StepOptions small_step{.batch = 2, .new_tokens = 3, .context = 3, .has_all_logits = true};
+
+TEST(ModelGradient, AgreesWithDifferencesForLayers) {
+  for (const char* name : {"llama_3_8b", "qwen3_8b", "qwen2_5_7b", "gemma_2_2b", "gpt_3_175b"}) {
+    ModelConfig config = make_small(name);
+    if (config.model_type == "gemma2") config.attention_softcap = 5;
+    expect_gradients(*write_layer_program(config, small_step, 0));
+    if (config.layers[0].is_sliding) expect_gradients(*write_layer_program(config, small_step, 1));
+  }
+}
+
+TEST(ModelGradient, AgreesWithDifferencesForLatentAttention) {
+  ModelConfig config = make_small("deepseek_v3");
+  config.latent = LatentConfig{.query_rank = 3, .rank = 5, .nope_size = 2, .rope_size = 2, .value_size = 3};
+  ASSERT_FALSE(config.layers[0].has_experts);
+  expect_gradients(*write_layer_program(config, small_step, 0));
+}
+
+TEST(ModelGradient, AgreesWithDifferencesForTheEmbeddingAndTheHead) {
+  ModelConfig config = make_small("gemma_2_2b");
+  config.logit_softcap = 3;
+  const auto programs = write_programs(config, small_step);
+  ASSERT_TRUE(programs) << programs.error().message;
+  expect_gradients(programs->parts.front().text);
+  expect_gradients(programs->parts.back().text);
+}
+
+TEST(ModelGradient, AgreesWithDifferencesForFunctions) {
+  const std::string inputs = "dims N = 2, D = 3\nx: f32[N, D]   w: f32[D]   i: int32[N]\n";
+  for (const char* expression :
+       {"gelu(x) * w", "relu(x) - w", "sigmoid(x * w)", "(clamp(w, -0.5, 0.5) + 1) * min(x, 0.3) * sigmoid(1.702 * x)",
+        "x * w / sum(x * x over D)", "exp(-x) + log(w * w + 1)", "sqrt(x * x + 1) * rsqrt(w * w + 2)", "max(x, w)",
+        "w * mean(x * w over D)", "where(x < w, x * x, w)", "softmax(softmax(x over D) * w over D)"})
+    expect_gradients(inputs + "y[N, D] = " + expression + "\n");
+}
+
+// The rows of x and of the gradient are sorted by expert: 3 tokens with 2 of 4 experts are 2 rows for each, rounded up.
+TEST(ModelGradient, MultipliesRowsOfExperts) {
+  const Program program = load_text(
+      "dims N = 3, K = 2, X = 4, D = 5, F = 6\nx: bf16[N, D]   w: bf16[X, F, D]   i: int32[N, K]\n"
+      "y[N, K, F] = routed(x, w, i over X)\n");
+  const auto backward = write_backward_pass(program);
+  ASSERT_TRUE(backward) << backward.error().message;
+  EXPECT_EQ(backward->text(),
+            "data dy: bf16[N, K, F]\n"
+            "dims rows = 2\n"
+            "data x_rows: bf16[X, rows, D]\n"
+            "data dy_rows: bf16[X, rows, F]\n"
+            "data dy_x: bf16[N, K, D]\n"
+            "dw[X, F, D] = dy_rows * x_rows\n"
+            "dy_x_rows[X, rows, D] = dy_rows * w\n"
+            "dx[N, D] = sum(dy_x over K)\n");
+  EXPECT_EQ(load_text(program.text + backward->text()).statements.size(), 4u);
+}
+
+TEST(ModelGradient, ReportsWhatHasNoGradient) {
+  const auto fail = [](const std::string& text) {
+    const auto backward = write_backward_pass(load_text(text));
+    return backward ? "none" : backward.error().to_string();
+  };
+  EXPECT_EQ(fail("dims N = 2\nx: f32[N]\ny[N] = cumsum(x over N)\n"),
+            "no gradient of cumsum is known: y[N] = cumsum(x over N)\n");
+  EXPECT_EQ(fail("dims N = 2\nx: f32[N]\ny[N] = floor(x)\n"), "no gradient of floor is known\n");
+  EXPECT_EQ(fail("dims N = 2, D = 3\nx: f32[N, D]\ny[N] = sum(x over D)\n"),
+            "no gradient of x is known: it is only summed\n");
+  EXPECT_EQ(fail("dims N = 2\nx: f32[N, 4]\ny[N, 4] = exp(x)\n"),
+            "expected named axes on one device for gradients, found 4 in x\n");
+  EXPECT_EQ(fail("dims N = 1, K = 2, X = 4, D = 5, F = 6\nx: bf16[N, D]   w: bf16[X, F, D]   i: int32[N, K]\n"
+                 "y[N, K, F] = routed(x, w, i over X)\n"),
+            "expected at least 4 rows for 4 experts, found 2\n  hint: each expert must have a row: use more tokens\n");
+}
+
+}  // namespace
+}  // namespace ridge::model
