@@ -295,6 +295,8 @@ Result<TrainingStep> predict_on_chips(const model::ModelConfig& config, const Tr
   out.memory.working = std::max(0.0, counter.working) + counter.layer_kept;
   if (request.zero_stage == 3)
     out.memory.working += bytes_per_element(request.counts.weight_dtype) * counter.parameters.layer;
+  std::stable_sort(out.modules.begin(), out.modules.end(),
+                   [](const TrainingModule& a, const TrainingModule& b) { return a.pass < b.pass; });
   add_times(out);
   if (machine.memory.front().capacity) out.capacity_bytes = machine.memory.front().capacity->value;
   if (const auto power = machine.numbers.find("power_w"); power != machine.numbers.end())

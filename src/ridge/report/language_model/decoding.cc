@@ -58,6 +58,7 @@ std::string speculation_details_text(const ModelOnMachine& x) {
 Json speculation_json(const Speculation& x) {
   Json out = speculation_step_json(x.step);
   out["acceptance"] = x.acceptance;
+  out["is_predicted"] = x.is_predicted;
   out["draft"] = x.draft.empty() ? Json(nullptr) : Json(x.draft);
   out["draft_weight_bytes"] = x.draft_weight_bytes;
   out["draft_cache_bytes"] = x.draft_cache_bytes;

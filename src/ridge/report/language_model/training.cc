@@ -117,18 +117,15 @@ std::string training_memory_line(const TrainingStep& x) {
 
 std::string training_table(const TrainingStep& x, const TextStyle& style) {
   Cells cells{{"pass", "part", "module", "layers", "of time", "work", "bytes", "limiter", "bound"}};
-  for (const TrainingPass pass :
-       {TrainingPass::forward, TrainingPass::recomputation, TrainingPass::backward, TrainingPass::optimizer})
-    for (const TrainingModule& each : x.modules) {
-      if (each.pass != pass) continue;
-      const ModuleStep& m = each.step;
-      const double layers = each.count(), seconds = layers * m.bound_s;
-      const bool is_overlapped = each.is_between_data_ranks;
-      cells.push_back({std::string(name(pass)), m.part, m.module, is_overlapped ? "" : std::to_string(m.layers),
-                       is_overlapped ? "overlapped" : format_percent(seconds / x.step_s),
-                       format_with_prefix(layers * m.flops, "FLOP"), training_bytes(layers * m.bytes),
-                       std::string(name(m.limiter)), training_seconds(seconds)});
-    }
+  for (const TrainingModule& each : x.modules) {
+    const ModuleStep& m = each.step;
+    const double layers = each.count(), seconds = layers * m.bound_s;
+    const bool is_overlapped = each.is_between_data_ranks;
+    cells.push_back({std::string(name(each.pass)), m.part, m.module, is_overlapped ? "" : std::to_string(m.layers),
+                     is_overlapped ? "overlapped" : format_percent(seconds / x.step_s),
+                     format_with_prefix(layers * m.flops, "FLOP"), training_bytes(layers * m.bytes),
+                     std::string(name(m.limiter)), training_seconds(seconds)});
+  }
   cells.push_back({"total", "", "", "", format_percent(1), format_with_prefix(x.flops, "FLOP"), "", "",
                    training_seconds(x.step_s)});
   return text_table(cells,

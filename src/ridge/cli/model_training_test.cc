@@ -1,0 +1,130 @@
+// Tests `ridge model` with training, speculative decoding and costs.
+#include <nlohmann/json.hpp>
+
+#include "ridge/cli/testing/cli_fixture.h"
+
+namespace ridge {
+namespace {
+
+TEST_F(CliTest, ModelPredictsATrainingStep) {
+  const ProcessResult step = ridge({"model", "llama_3_8b", "--phase", "train", "--context", "4096", "--batch", "64",
+                                    "--on", "h100", "--dp", "64", "--zero", "3"});
+  EXPECT_EQ(step.err, "");
+  EXPECT_TRUE(step.out.starts_with(
+      "llama_3_8b on 64 x h100: a training step of 64 sequences of 4 096 tokens takes 203.4 ms at least: 1 289 020 "
+      "tokens/s, 20 141 a chip\n"
+      "utilisation 98.2 % of the peak at most: 197.6 TFLOP of model FLOPs in 200.1 TFLOP of work a chip\n"
+      "time forward 32.8 %, backward 66.7 %, optimizer 0.5 %; data ranks exchange for 124.6 ms during the passes\n"
+      "memory 23.55 GB a chip: weights 250.9 MB, gradients 250.9 MB, optimizer 1.506 GB, activations 19.37 GB, working "
+      "2.175 GB; fits in 85.52 GB\n\npass "))
+      << step.out;
+  const ProcessResult several = ridge({"model", "llama_3_8b", "--phase", "train", "--context", "512", "--batch", "8",
+                                       "--on", "h100,h200,sn10", "--dp", "2"});
+  EXPECT_TRUE(
+      several.out.starts_with("llama_3_8b: with a training step of 8 sequences of 512 tokens, a chip of h200 "
+                              "gives the most tokens/s: at most "))
+      << several.out;
+  EXPECT_NE(several.out.find("\nmachine 'sn10' has no link on record\n"), std::string::npos) << several.out;
+}
+
+TEST_F(CliTest, ModelPredictsATrainingRun) {
+  const std::vector<std::string> command{"model",    "llama_3_70b", "--phase",       "train", "--context",    "8192",
+                                         "--batch",  "2048",        "--on",          "h100",  "--tp",         "8",
+                                         "--dp",     "64",          "--zero",        "1",     "--accumulate", "32",
+                                         "--tokens", "15T",         "--utilisation", "0.4",   "--price",      "2.5"};
+  const ProcessResult run = ridge(command);
+  EXPECT_EQ(run.err, "");
+  EXPECT_TRUE(run.out.starts_with(
+      "llama_3_70b on 512 x h100: training with 15.00 T tokens takes 385 days at a utilisation of 40.0 %: 4 729 576 "
+      "chip "
+      "hours; cost 11 823 940; energy 3.311 GWh at most (chips at full power)\n"
+      "run 6.738e24 FLOP with attention over 8 192 tokens; 6 N D = 6.350e24 FLOP for 70.55 G active parameters, 213 "
+      "tokens each\n"
+      "loss 1.857 (Hoffmann et al. 2022), 1.930 (Besiroglu et al. 2024) nats per token, if the data is like "
+      "Chinchilla's\n"
+      "step a training step of 2 048 sequences of 8 192 tokens takes "))
+      << run.out;
+  std::vector<std::string> with_json = command;
+  with_json.emplace_back("--json");
+  const auto json = nlohmann::json::parse(ridge(with_json).out);
+  EXPECT_EQ(json["phase"], "train");
+  EXPECT_EQ(json["training"]["run"]["tokens"], 15e12);
+  EXPECT_NEAR(json["training"]["run"]["flops_6nd"], 6 * 70553706496.0 * 15e12, 1e15);
+  const ProcessResult experts =
+      ridge({"model", "mixtral_8x7b", "--phase", "train", "--context", "512", "--on", "h100", "--tokens", "1e12"});
+  EXPECT_NE(experts.out.find("\nloss not predicted: the scaling laws are for dense models\n"), std::string::npos)
+      << experts.out;
+}
+
+TEST_F(CliTest, ModelPrintsForwardAndBackwardPass) {
+  const std::string program =
+      ridge({"model", "qwen3_0_6b", "--context", "128", "--phase", "train", "--print", "--layer", "0"}).out;
+  EXPECT_NE(program.find("\n# Backward pass\ndata dz: bf16[B, S, D]\n"), std::string::npos) << program;
+  const ProcessResult explained = ridge({"explain", file("layer.ridge", program), "--on", "h200"});
+  EXPECT_EQ(explained.err, "");
+  EXPECT_NE(explained.out.find("15.73 M parameters"), std::string::npos) << explained.out;
+  const std::string model = ridge({"model", "qwen3_0_6b", "--context", "128", "--phase", "train", "--print"}).out;
+  EXPECT_NE(model.find("\ndlogits[B, S, V] = softmax(logits over V) - (index(V) == labels)\n"), std::string::npos);
+}
+
+TEST_F(CliTest, ModelPredictsSpeculativeDecoding) {
+  const ProcessResult out =
+      ridge({"model", "llama_3_70b", "--context", "8192", "--batch", "16", "--on", "h200", "--speculate", "4",
+             "--acceptance", "0.7", "--draft", "llama_3_2_1b", "--price", "3.5"});
+  EXPECT_EQ(out.err, "");
+  EXPECT_TRUE(out.out.starts_with(
+      "llama_3_70b on 2 x h200: with 4 draft tokens, a token of each of 16 sequences takes 9.263 ms at least, 2.20 "
+      "times "
+      "as fast as without: 1 727 tokens/s\n"
+      "speculation a step takes 21.77 ms to verify 5 tokens and yields 2.77 on average (70.0 % accepted); 3.915 ms for "
+      "the "
+      "draft tokens of llama_3_2_1b; the fastest is 5 draft tokens: 9.183 ms per token\n"
+      "without speculation a token of each of 16 sequences takes 20.40 ms at least: 784 tokens/s, 49.0 a sequence\n"
+      "first token after 688.7 ms at least (8 192 tokens of one sequence)\n"
+      // 3.5 / 3600 s * 2 chips * 9.263 ms / 16 tokens; 700 W * 2 * 9.263 ms / 16
+      "cost 1.13 per million output tokens at least, decoding alone; 810.5 mJ per token with all chips at full "
+      "power\n"))
+      << out.out;
+}
+
+TEST_F(CliTest, ModelReportsInvalidTraining) {
+  const auto expect_train_rejected = [&](std::vector<std::string> more, int code, const std::string& message) {
+    more.insert(more.begin(), {"model", "llama_3_8b", "--context", "64", "--on", "h100", "--phase", "train"});
+    expect_rejected(more, code, message);
+  };
+  expect_train_rejected({"--accumulate", "0"}, 2,
+                        "ridge: expected a --batch that --dp times --accumulate divides, found --batch 1 --dp 1 "
+                        "--accumulate 0\n");
+  expect_train_rejected({"--tokens", "15X"}, 2,
+                        "ridge: expected --tokens as a number, with M, B or T for 1e6, 1e9 or 1e12; found '15X'\n"
+                        "  hint: --tokens 15T\n");
+  expect_train_rejected({"--tokens", "nan"}, 2,
+                        "ridge: expected --tokens as a number, with M, B or T for 1e6, 1e9 or 1e12; found 'nan'\n"
+                        "  hint: --tokens 15T\n");
+  expect_train_rejected({"--utilisation", "0.4"}, 2, "ridge: expected --utilisation together with --tokens\n");
+  expect_train_rejected({"--zero", "4"}, 2,
+                        "ridge: --zero: expected a whole number from 0 to 3, found '4'\n"
+                        "  hint: ridge model --help\n");
+  expect_train_rejected({"--price", "nan"}, 2, "ridge: expected --price from 0 to 1e+09, found nan\n");
+  expect_train_rejected({"--plan"}, 2,
+                        "ridge: expected --phase train without --plan\n"
+                        "  hint: --phase train can be combined with --dtype --context --batch --on --phase --tp --ep "
+                        "--dp --recompute --zero "
+                        "--accumulate --tokens --utilisation --price --print --layer --json --csv --md\n");
+  const std::vector<std::string> decode{"model", "llama_3_8b", "--context", "64", "--on", "h100"};
+  const auto expect_decode_rejected = [&](std::vector<std::string> more, const std::string& message) {
+    more.insert(more.begin(), decode.begin(), decode.end());
+    expect_rejected(more, 2, message);
+  };
+  expect_decode_rejected({"--tokens", "15T"}, "ridge: expected --tokens together with --phase train\n");
+  expect_decode_rejected({"--draft", "llama_3_2_1b"}, "ridge: expected --draft together with --speculate\n");
+  expect_decode_rejected({"--speculate", "4"},
+                         "ridge: expected --acceptance together with --speculate, found none\n"
+                         "  hint: the share of draft tokens that are accepted: --acceptance 0.7\n");
+  expect_decode_rejected({"--speculate", "4", "--acceptance", "0.5", "--phase", "prefill"},
+                         "ridge: expected --speculate without --phase prefill\n");
+  expect_decode_rejected({"--price", "1", "--phase", "prefill"}, "ridge: expected --price without --phase prefill\n");
+}
+
+}  // namespace
+}  // namespace ridge
