@@ -39,7 +39,7 @@ TEST_F(CliTest, ModelPredictsATrainingRun) {
       "chip "
       "hours; cost 11 823 940; energy 3.311 GWh at most (chips at full power)\n"
       "run 6.738e24 FLOP with attention over 8 192 tokens; 6 N D = 6.350e24 FLOP for 70.55 G active parameters, 213 "
-      "tokens each\n"
+      "tokens per parameter\n"
       "loss 1.857 (Hoffmann et al. 2022), 1.930 (Besiroglu et al. 2024) nats per token, if the data is like "
       "Chinchilla's\n"
       "step a training step of 2 048 sequences of 8 192 tokens takes "))

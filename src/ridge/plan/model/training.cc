@@ -57,9 +57,8 @@ struct TrainingCounter {
       const bool is_forward = i < part.forward_groups.size();
       const TrainingGroup& group =
           is_forward ? part.forward_groups[i] : part.backward_groups[i - part.forward_groups.size()];
-      const TrainingPass pass = !is_forward ? TrainingPass::backward
-                                : is_full   ? TrainingPass::recomputation
-                                            : TrainingPass::forward;
+      TrainingPass pass = is_full ? TrainingPass::recomputation : TrainingPass::forward;
+      if (!is_forward) pass = TrainingPass::backward;
       add_module(pass, part, group.module, grouped.ops[i]);
       if (!is_forward) continue;
       for (const int s : group.statements)
@@ -257,13 +256,10 @@ void add_times(TrainingStep& out) {
     const double layers = module.count();
     out.flops += layers * module.step.flops;
     if (module.is_between_data_ranks) continue;
-    double& sum = module.pass == TrainingPass::forward         ? out.forward_s
-                  : module.pass == TrainingPass::recomputation ? out.recomputation_s
-                  : module.pass == TrainingPass::backward      ? out.backward_s
-                                                               : out.optimizer_s;
-    sum += layers * module.step.bound_s;
+    double* const sums[] = {&out.forward_s, &out.recomputation_s, &out.backward_s, &out.optimizer_s};
+    *sums[static_cast<std::size_t>(module.pass)] += layers * module.step.bound_s;
   }
-  // What is exchanged once overlaps with one part of the batch: gradients with the last, weights with the first.
+  // An exchange of the whole step overlaps with one part of the batch: gradients with the last, weights with the first.
   const double parts = static_cast<double>(out.accumulated);
   const auto overlap = [&](double pass, double exchange, bool is_each) {
     return is_each ? std::max(pass, exchange) : pass * (parts - 1) / parts + std::max(pass / parts, exchange);

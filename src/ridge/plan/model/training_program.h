@@ -20,7 +20,8 @@ namespace ridge {
 enum class Recomputation { none, attention, full };
 inline constexpr std::array recomputations = {Recomputation::none, Recomputation::attention, Recomputation::full};
 inline std::string_view name(Recomputation x) {
-  return x == Recomputation::none ? "none" : x == Recomputation::attention ? "attention" : "full";
+  if (x == Recomputation::none) return "none";
+  return x == Recomputation::attention ? "attention" : "full";
 }
 
 // A module of one pass: its statements run as one kernel.

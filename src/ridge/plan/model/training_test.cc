@@ -1,4 +1,4 @@
-// Tests training steps and runs: counts by hand, and published FLOPs, memory and losses.
+// Tests training steps and runs: counts by hand, and published FLOPs, memory and loss.
 #include "ridge/plan/model/training.h"
 
 #include <gtest/gtest.h>

@@ -43,13 +43,10 @@ std::string speculation_details_text(const ModelOnMachine& x) {
   const std::string draft = s.draft.empty()
                                 ? "the time of the draft tokens is not counted"
                                 : fmt::format("{} for the draft tokens of {}", step_seconds(s.step.draft_s), s.draft);
-  const std::string best =
-      s.best.draft_tokens == 0
-          ? "no number of draft tokens is faster than none"
-          : fmt::format(
-                "the fastest is {}: {} per token",
-                s.best.draft_tokens == 1 ? "1 draft token" : fmt::format("{} draft tokens", s.best.draft_tokens),
-                step_seconds(s.best.token_s()));
+  std::string best = "no number of draft tokens is faster than none";
+  if (s.best.draft_tokens > 0)
+    best = fmt::format("the fastest is {} draft token{}: {} per token", s.best.draft_tokens,
+                       s.best.draft_tokens == 1 ? "" : "s", step_seconds(s.best.token_s()));
   return fmt::format("a step takes {} to verify {} tokens and yields {} on average ({} accepted); {}; {}",
                      step_seconds(s.step.verify_s), s.step.draft_tokens + 1, format_significant(s.step.tokens, 3),
                      format_percent(s.acceptance), draft, best);
@@ -71,7 +68,8 @@ Json speculation_json(const Speculation& x) {
 
 TokenCost compute_token_cost(const ModelOnMachine& x) {
   const double chips = static_cast<double>(x.layout.chips());
-  const double chip_seconds = chips * seconds_per_token(x) / static_cast<double>(x.counts.batch);  // Of one token
+  const double chip_seconds =
+      chips * seconds_per_token(x) / static_cast<double>(x.counts.batch);  // Chip seconds of one token
   TokenCost out;
   if (x.price) out.per_million = *x.price * chip_seconds / 3600 * 1e6;
   if (x.price && x.served) out.served_per_million = *x.price * chips / x.served->tokens_per_s / 3600 * 1e6;

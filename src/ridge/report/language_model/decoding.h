@@ -17,7 +17,7 @@ Json speculation_json(const Speculation& x);
 // Cost and energy of output tokens.
 struct TokenCost {
   std::optional<double> per_million = {}, served_per_million = {};  // nullopt without a price, or without served times
-  std::optional<double> joules = {};  // Of one token at the chips' power, an upper bound; nullopt if not on record
+  std::optional<double> joules = {};  // Energy of one token at full power, an upper bound; nullopt if not on record
 };
 TokenCost compute_token_cost(const ModelOnMachine& x);
 // Returns the cost, or nothing without a price.

@@ -69,7 +69,7 @@ std::string run_text(const TrainingStep& x) {
 
 std::string run_flops_text(const TrainingStep& x) {
   const double tokens = x.run->tokens;
-  return fmt::format("{} with attention over {}; 6 N D = {} for {} active parameters, {} tokens each",
+  return fmt::format("{} with attention over {}; 6 N D = {} for {} active parameters, {} tokens per parameter",
                      flops_text(x.run->flops), counted(static_cast<double>(*x.counts.context), "token"),
                      flops_text(6 * x.parameters * tokens), format_with_prefix(x.parameters, ""),
                      format_significant(tokens / x.parameters, 3));
@@ -139,7 +139,9 @@ std::string training_machines_table(const std::vector<TrainingStep>& machines, c
   const bool has_cost =
       has_run && std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.run && x.run->cost; });
   Cells cells{{"machine", "chips", "a step, at least", "tokens/s a chip", "utilisation"}};
-  if (has_run) cells[0].insert(cells[0].end(), {"run", "chip hours"});
+  const bool is_bound =
+      std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.run && x.run->is_bound; });
+  if (has_run) cells[0].insert(cells[0].end(), {is_bound ? "run, at least" : "run", "chip hours"});
   if (has_cost) cells[0].emplace_back("cost");
   cells[0].emplace_back("memory a chip");
   for (const TrainingStep& x : machines) {
@@ -161,13 +163,18 @@ std::string training_machines_table(const std::vector<TrainingStep>& machines, c
   return text_table(cells, {.right = right, .is_in_csv = false}, style);
 }
 
-// Returns what the times leave out.
+// Returns sentences about what the times leave out, and about a run that is too fast.
 std::vector<std::string> list_training_caveats(const TrainingStep& x) {
   if (!x.unavailable.empty()) return {x.unavailable};
-  if (x.not_on_record.empty()) return {};
-  return {fmt::format("{}: {} {} not on record and count{} as 0, so its times are too low", x.machine,
-                      fmt::join(x.not_on_record, " and "), x.not_on_record.size() == 1 ? "is" : "are",
-                      x.not_on_record.size() == 1 ? "s" : "")};
+  std::vector<std::string> out;
+  if (x.run && x.run->utilisation > x.utilisation())
+    out.push_back(fmt::format("{}: a utilisation of {} is impossible, because the bound is {}", x.machine,
+                              format_percent(x.run->utilisation), format_percent(x.utilisation())));
+  if (!x.not_on_record.empty())
+    out.push_back(fmt::format("{}: {} {} not on record and count{} as 0, so its times are too low", x.machine,
+                              fmt::join(x.not_on_record, " and "), x.not_on_record.size() == 1 ? "is" : "are",
+                              x.not_on_record.size() == 1 ? "s" : ""));
+  return out;
 }
 
 Json training_run_json(const TrainingStep& x) {
