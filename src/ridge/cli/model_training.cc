@@ -36,6 +36,7 @@ Status check_training_options(const CLI::App& verb, const std::string& phase, co
   if (args.tokens.empty()) RIDGE_TRY_STATUS(check_required_option(verb, "--utilisation", "--tokens"));
   if (phase != training_phase)
     return check_required_option(verb, "--recompute --zero --accumulate --tokens --utilisation", "--phase train");
+  if (args.tokens.empty()) RIDGE_TRY_STATUS(check_required_option(verb, "--price", "--tokens"));
   return check_combined_options(
       verb, "--phase train",
       "--dtype --context --batch --on --phase --tp --ep --dp --recompute --zero --accumulate --tokens "

@@ -105,7 +105,9 @@ TEST_F(CliTest, ModelReportsInvalidTraining) {
   expect_train_rejected({"--zero", "4"}, 2,
                         "ridge: --zero: expected a whole number from 0 to 3, found '4'\n"
                         "  hint: ridge model --help\n");
-  expect_train_rejected({"--price", "nan"}, 2, "ridge: expected --price from 0 to 1e+09, found nan\n");
+  expect_train_rejected({"--price", "2"}, 2, "ridge: expected --price together with --tokens\n");
+  expect_train_rejected({"--tokens", "1T", "--price", "nan"}, 2,
+                        "ridge: expected --price from 0 to 1e+09, found nan\n");
   expect_train_rejected({"--plan"}, 2,
                         "ridge: expected --phase train without --plan\n"
                         "  hint: --phase train can be combined with --dtype --context --batch --on --phase --tp --ep "

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
-#include "ridge/base/ceil_div.h"
 #include "ridge/base/contains.h"
 #include "ridge/plan/model/training_collectives.h"
 #include "ridge/program/load.h"
@@ -304,9 +302,11 @@ Result<TrainingStep> predict_on_chips(const model::ModelConfig& config, const Tr
 Result<TrainingStep> choose_training_chips(const model::ModelConfig& config, const TrainingRequest& request,
                                            const Machine& machine) {
   if (request.tensor_parallel) return predict_on_chips(config, request, *request.tensor_parallel, machine);
-  const bool is_fixed = request.expert_parallel > 1 && request.data_parallel > 1;  // Experts among data ranks: --tp 1
-  RIDGE_TRY(found, predict_on_chips(config, request, 1, machine));
-  for (std::int64_t chips = 2; !is_fixed && !found.fits() && chips <= max_training_chips_tried; ++chips) {
+  // Experts are divided among data ranks without tensor parallelism, or among the chips of tensor parallelism.
+  const bool is_fixed = request.expert_parallel > 1 && request.data_parallel > 1;
+  const std::int64_t fewest = request.data_parallel > 1 ? 1 : request.expert_parallel;
+  RIDGE_TRY(found, predict_on_chips(config, request, fewest, machine));
+  for (std::int64_t chips = fewest + 1; !is_fixed && !found.fits() && chips <= max_training_chips_tried; ++chips) {
     auto more = predict_on_chips(config, request, chips, machine);
     if (more) found = *std::move(more);
   }

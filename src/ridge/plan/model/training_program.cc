@@ -7,7 +7,6 @@
 #include "ridge/base/contains.h"
 #include "ridge/program/backward/gradient.h"
 #include "ridge/program/load.h"
-#include "ridge/program/routine.h"
 
 namespace ridge {
 namespace {

@@ -78,6 +78,37 @@ TEST(Training, KeepsTheActivationsOfAPublishedFormula) {
   }
 }
 
+// Korthikanti et al. 2022, appendix A: 72 B L s h^2 (1 + s / 6h + V / 12hL) model FLOPs for a GPT with two products
+// over all pairs; a causal mask leaves (s + 1) / 2 of s keys, so that s / 6h becomes (s + 1) / 12h. Table 5 has 1.10 s
+// per step of the 22B model on 8 A100 with their selective recomputation, a model FLOP utilisation of 41.5 %.
+TEST(Training, AgreesWithAPublishedCountOfModelFlops) {
+  model::ModelConfig config = *model::find_config("gpt_3_175b");
+  config.width = 6144;
+  config.heads = config.kv_heads = 64;
+  config.head_size = 96;
+  config.feed_forward_width = 4 * 6144;
+  config.vocabulary = 51200;
+  config.layers.resize(48);
+  TrainingRequest request = make_training_request(2048, 4);
+  request.tensor_parallel = 8;
+  const auto step = predict_training(config, request, *find_machine("a100_80"));
+  ASSERT_TRUE(step) << step.error().message;
+  const double h = 6144, s = 2048, layers = 48, vocabulary = 51200, batch = 4;
+  EXPECT_DOUBLE_EQ(8 * step->model_flops,
+                   72 * batch * layers * s * h * h * (1 + (s + 1) / (12 * h) + vocabulary / (12 * h * layers)));
+  EXPECT_LT(step->step_s, 1.10);
+  EXPECT_GT(step->utilisation(), 0.415);
+}
+
+TEST(Training, HasTheParametersOfEachShippedModel) {
+  for (const std::string& name : model::shipped_names()) {
+    const model::ModelConfig config = *model::find_config(name);
+    const auto step = predict_training(config, make_training_request(16, 16), *find_machine("h100"));
+    ASSERT_TRUE(step) << name << ": " << step.error().message;
+    EXPECT_DOUBLE_EQ(step->memory.weights, 2.0 * static_cast<double>(model::count_model(config)->parameters)) << name;
+  }
+}
+
 TEST(Training, KeepsOnlyTheInputsOfLayersWithFullRecomputation) {
   TrainingRequest request = make_training_request(512, 2);
   request.recomputation = Recomputation::full;
@@ -222,6 +253,16 @@ TEST(Training, DividesExpertsAmongDataRanks) {
   for (const TrainingModule& each : step.modules)
     if (each.is_between_data_ranks) summed += each.step.bytes_sent;
   EXPECT_DOUBLE_EQ(summed, 2.0 * 7 / 8 * 2 * others);
+}
+
+TEST(Training, TakesTheFewestChipsThatHoldTheStep) {
+  TrainingRequest request = make_training_request(512, 1);
+  request.tensor_parallel = {};
+  EXPECT_EQ(predict("qwen3_0_6b", request).layout.chips(), 1);
+  // 16 bytes of 8.03e9 parameters are 128 GB, on chips of 85.5 GB.
+  EXPECT_EQ(predict("llama_3_8b", request).layout.chips(), 2);
+  request.expert_parallel = 4;
+  EXPECT_EQ(predict("mixtral_8x7b", request).layout.chips(), 16);  // 47 GB on each; 8 chips would need 93 GB
 }
 
 TEST(Training, ReportsInvalidRequests) {

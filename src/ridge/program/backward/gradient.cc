@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <set>
 
 #include "ridge/base/ceil_div.h"
 #include "ridge/base/contains.h"

@@ -1,6 +1,7 @@
 // Texts and JSON of speculative decoding, and of the cost and energy of tokens.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ridge/plan/model/machine.h"
