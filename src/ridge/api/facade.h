@@ -141,20 +141,20 @@ Result<KernelCode> read_kernel_code(const std::string& name, CodeFormat format, 
 // Counts the parameters, weights and cache of a model: `config` is a name of models/, a .json file or a folder. Errors:
 // those of `find_config` and of the options.
 Result<model::ModelCount> count_model(const std::string& config, const model::CountOptions& options);
-// Returns the config of a name, file or folder; errors as above.
-Result<model::ModelConfig> find_model_config(const std::string& config);
 // Predicts prefill and decoding of the model on each machine. Of several machines, one that lacks a rate says so in its
 // answer. Errors: those of `count_model`, of the machines, and of `predict_model`.
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
                                                   const std::vector<MachineChoice>& machines);
+// Returns the program of a step: of one layer, or of the whole model.
+Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
+                                        const std::optional<std::int64_t>& layer);
+// Returns the config of a name, file or folder; errors as above.
+Result<model::ModelConfig> find_model_config(const std::string& config);
 // Predicts a training step, and a run, on each machine. Errors: as above.
 Result<std::vector<TrainingStep>> predict_training(const std::string& config, const TrainingRequest& request,
                                                    const std::vector<MachineChoice>& machines);
 // Returns forward and backward pass of one layer, or of the whole model.
 Result<std::string> write_training_program(const std::string& config, const model::StepOptions& options,
                                            const std::optional<std::int64_t>& layer);
-// Returns the program of a step: of one layer, or of the whole model.
-Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
-                                        const std::optional<std::int64_t>& layer);
 
 }  // namespace ridge::api

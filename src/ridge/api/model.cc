@@ -6,15 +6,19 @@
 namespace ridge::api {
 namespace {
 
-// Returns one answer per machine. Of several machines, one without numbers says why in its answer.
+// Calls `predict` with each machine. Of several machines, one without numbers says so in its answer, unless all are.
 template <class Answer, class Predict>
-Result<std::vector<Answer>> predict_on_machines(const std::vector<MachineChoice>& machines, Predict&& predict) {
+Result<std::vector<Answer>> predict_on_each(const std::vector<MachineChoice>& machines, Predict&& predict) {
   std::vector<Answer> out;
   for (const MachineChoice& choice : machines) {
     RIDGE_TRY(machine, machine_of(choice));
     Result<Answer> answer = predict(machine);
     if (!answer && (machines.size() == 1 || answer.error().kind == ErrorKind::usage)) return answer.error();
-    if (!answer) out.push_back({.machine = machine.name, .unavailable = answer.error().message});
+    if (!answer) {
+      out.emplace_back();
+      out.back().machine = machine.name;
+      out.back().unavailable = answer.error().message;
+    }
     if (answer) out.push_back(*std::move(answer));
   }
   if (std::all_of(out.begin(), out.end(), [](const Answer& x) { return !x.unavailable.empty(); }))
@@ -24,8 +28,6 @@ Result<std::vector<Answer>> predict_on_machines(const std::vector<MachineChoice>
 
 }  // namespace
 
-Result<model::ModelConfig> find_model_config(const std::string& config) { return model::find_config(config); }
-
 Result<model::ModelCount> count_model(const std::string& config, const model::CountOptions& options) {
   RIDGE_TRY(found, model::find_config(config));
   return model::count_model(found, options);
@@ -34,14 +36,23 @@ Result<model::ModelCount> count_model(const std::string& config, const model::Co
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
                                                   const std::vector<MachineChoice>& machines) {
   RIDGE_TRY(found, model::find_config(config));
-  return predict_on_machines<ModelOnMachine>(
+  return predict_on_each<ModelOnMachine>(
       machines, [&](const Machine& machine) { return ridge::predict_model(found, request, machine); });
 }
+
+Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
+                                        const std::optional<std::int64_t>& layer) {
+  RIDGE_TRY(found, model::find_config(config));
+  if (layer) return model::write_layer_program(found, options, *layer);
+  return model::write_model_program(found, options);
+}
+
+Result<model::ModelConfig> find_model_config(const std::string& config) { return model::find_config(config); }
 
 Result<std::vector<TrainingStep>> predict_training(const std::string& config, const TrainingRequest& request,
                                                    const std::vector<MachineChoice>& machines) {
   RIDGE_TRY(found, model::find_config(config));
-  return predict_on_machines<TrainingStep>(
+  return predict_on_each<TrainingStep>(
       machines, [&](const Machine& machine) { return ridge::predict_training(found, request, machine); });
 }
 
@@ -50,13 +61,6 @@ Result<std::string> write_training_program(const std::string& config, const mode
   RIDGE_TRY(found, model::find_config(config));
   if (layer) return write_training_layer(found, options, *layer);
   return write_training_model(found, options);
-}
-
-Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
-                                        const std::optional<std::int64_t>& layer) {
-  RIDGE_TRY(found, model::find_config(config));
-  if (layer) return model::write_layer_program(found, options, *layer);
-  return model::write_model_program(found, options);
 }
 
 }  // namespace ridge::api
