@@ -317,6 +317,21 @@ std::int64_t check_rotary(RandomLayouts& random, bool is_large) {
   return tensors.count_differences(l, tolerance);
 }
 
+void fill_small_integers(RandomLayouts& random, DType dtype, const GuardedBuffer& out, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i)
+    RandomLayouts::store(dtype, out.data(), i, static_cast<float>(random.below(5) - 2));
+}
+// Sums of small integers are exact in any order.
+std::int64_t check_routed(RandomLayouts& random) {
+  const auto [l, values, weights, indices, results] = ops::loops_testing::make_routed_case(random);
+  CaseTensors tensors(random);
+  fill_small_integers(random, l.values, tensors.add(l.values, values), values);
+  fill_small_integers(random, l.weights, tensors.add(l.weights, weights), weights);
+  random.fill_indices(l.indices, tensors.add(l.indices, indices), l.experts);
+  tensors.add(l.result, results);
+  return tensors.count_differences(l);
+}
+
 constexpr DType scaled_dtypes[] = {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128};
 std::int64_t check_quantize(RandomLayouts& random) {
   const DType scaled = scaled_dtypes[random.below(4)];
@@ -346,10 +361,6 @@ std::int64_t check_dequantize(RandomLayouts& random) {
   return tensors.count_differences(l);
 }
 
-void fill_small_integers(RandomLayouts& random, DType dtype, const GuardedBuffer& out, std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i)
-    RandomLayouts::store(dtype, out.data(), i, static_cast<float>(random.below(5) - 2));
-}
 std::int64_t check_convolution(RandomLayouts& random, bool channels_last) {
   using ops::loops_testing::count_elements;
   const ops::ConvLoops l = ops::loops_testing::make_convolution_case(random, channels_last);
@@ -386,6 +397,7 @@ const LoopCheck checks[] = {
     {"pool", [](RandomLayouts& random) { return check_pool(random, false); }},
     {"fold", check_fold},
     {"rotary", [](RandomLayouts& random) { return check_rotary(random, false); }},
+    {"routed", check_routed},
     {"quantize", check_quantize},
     {"dequantize", check_dequantize},
     {"convolution", [](RandomLayouts& random) { return check_convolution(random, false); }},

@@ -65,6 +65,19 @@ for columns in 1000 1001; do
   check $'x: bf16[A, B]  y: f32[C, A]\nz: bf16[A, B, C] = x * tanh(y) + x' -d A=211 -d B=$columns -d C=7
 done
 check $'x: f32[N]\ny: f32[N] = gelu_tanh(x) - sigmoid(x) * x' -d N=5000011
+# Batches of products with few rows or one column, whose other operand is contiguous along k or n.
+for dtype in bf16 f16; do
+  for m in 1 2 4; do
+    for n in 1 7 8 100 513; do
+      for k in 1 5 8 130 1024; do
+        check "$dtype[B, M, K] * $dtype[B, K, N] -> $dtype[B, M, N]" -d B=17 -d "M=$m" -d "N=$n" -d "K=$k"
+      done
+    done
+    check "$dtype[B, K, M] * $dtype[B, N, K] -> f32[B, N, M]" -d B=3 -d "M=$m" -d N=520 -d K=72
+  done
+  check "d: $dtype[B, K, N]  e: $dtype[B, K]  z: f32[B, N]"$'\n'"w[B, N] = d * e"$'\n'"y: $dtype[B, N] = w + z" -d B=300 -d K=8 -d N=1032
+done
+
 # Rows that are routed: weights along k and along n, more experts than rows, a capacity, widths that no vector divides.
 for dtype in bf16 f16 f32; do
   for sizes in '5 64 128 3' '200 256 384 8' '33 40 72 64' '1000 66 130 5' '1 8 8 1'; do

@@ -55,6 +55,7 @@ KernelConstants initial_kernel_constants() {
   out.exposed_exponential_share = 0.5;
   out.attention_l2_share = 1.3;
   out.attention_item_cycles = 2000;
+  out.attention_tail_share = 0.5;
   out.attention_merge_cycles = 5000;
   out.attention_split_cycles = 100;
   out.backward_multiply_share = 0.6;
@@ -72,7 +73,9 @@ KernelConstants initial_kernel_constants() {
   out.recurrence_load_cycles = 1000;
   out.select_key_cycles = 2;
   out.scatter_time_factor = out.sum_along_factor = out.sum_across_factor = out.recurrence_access_cycles =
-      out.depthwise_factor = 1;
+      out.depthwise_factor = out.routed_time_factor = out.rotary_time_factor = 1;
+  out.rotary_wait_cycles = 1000;
+  out.gemv_wait_cycles = 2000;
   return out;
 }
 
@@ -96,15 +99,22 @@ void fit_backward(const std::vector<TimedPass>& passes, const DeviceNumbers& dev
   });
 }
 
-void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbers& device, KernelConstants& numbers) {
+// The timings of data/timings/loops are those of graphs, as in programs; the others are of single calls, in which
+// splits of the keys cost more.
+void fit_attention(const Results& results, const DeviceNumbers& h100, const DeviceNumbers& h200,
+                   KernelConstants& numbers) {
   const KernelConstantsOverride tried(numbers);
   descend(numbers,
           {&KernelConstants::attention_multiply_share, &KernelConstants::exposed_exponential_share,
            &KernelConstants::attention_l2_share, &KernelConstants::attention_item_cycles,
-           &KernelConstants::attention_merge_cycles, &KernelConstants::attention_split_cycles},
+           &KernelConstants::attention_tail_share, &KernelConstants::attention_merge_cycles,
+           &KernelConstants::attention_split_cycles},
           [&] {
             double sum = 0;
-            for (const TimedAttention& x : timings) sum += off(attention_seconds(x, device), x.measured_s);
+            for (const TimedAttention& x : results.attention)
+              if (x.parts == 1) sum += off(attention_seconds(x, h100), x.measured_s);
+            for (const char* const kind : {"attention", "split_attention"})
+              for (const double ratio : loop_ratios(results.loops, kind, LoopSites::fitted, h200)) sum += off(ratio, 1);
             return sum;
           });
 }
@@ -209,7 +219,7 @@ Result<KernelConstants> fit_kernels(const Samples& samples, const Form& form, co
   KernelConstants numbers = initial_kernel_constants();
   fit_few_rows(samples, form, numbers);
   fit_backward(results->passes, *h200, numbers);
-  fit_attention(results->attention, *h100, numbers);
+  fit_attention(*results, *h100, *h200, numbers);
   fit_attention_backward(results->attention_backward, *h100, numbers);
   const auto epilogues = read_epilogues(root, results->h200, *h200);
   if (!epilogues) return epilogues.error();

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "fit_models/programs.h"
 #include "ridge/base/file.h"
+#include "ridge/ops/attention/model.h"
 #include "ridge/ops/loops/model.h"
+#include "ridge/ops/product/model.h"
 
 namespace ridge::fit {
 namespace {
@@ -27,7 +30,18 @@ Result<decltype(PlanStep::kernel)> read_kernel(const std::string& root, const Cs
       "ridge explain PROGRAM --on h200 --plan");
 }
 
+// Returns the time of the fastest plan that splits keys, or that does not: with other constants another one may be
+// chosen than the one that was timed.
+double predict_attention_seconds(const AttentionProblem& p, bool splits_keys, const DeviceNumbers& device) {
+  double out = std::numeric_limits<double>::infinity();
+  for (const cuda::AttentionPlan& plan : cuda::list_plans(p, device))
+    if ((plan.key_splits > 1) == splits_keys) out = std::min(out, plan.predicted_s);
+  return out;
+}
+
 double predict_seconds(const TimedLoop& timed, const DeviceNumbers& device) {
+  if (const auto* const attention = std::get_if<AttentionProblem>(&timed.kernel))
+    return predict_attention_seconds(*attention, timed.kind == "split_attention", device);
   double out = 0;
   const auto predict = [&](const auto& loops) {
     if constexpr (requires { ops::forecast(loops, device); }) out = ops::forecast(loops, device)->seconds;
@@ -77,6 +91,9 @@ std::vector<double KernelConstants::*> list_loop_constants(const std::string& ki
   if (kind == "sort") return {&C::sort_launch_wait_cycles};
   if (kind == "direct_convolution") return {&C::column_load_instructions, &C::column_row_instructions};
   if (kind == "depthwise_convolution") return {&C::depthwise_factor};
+  if (kind == "thin_product") return {&C::gemv_wait_cycles};
+  if (kind == "routed") return {&C::routed_time_factor};
+  if (kind == "rotary") return {&C::rotary_wait_cycles, &C::rotary_time_factor};
   return {};
 }
 

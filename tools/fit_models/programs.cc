@@ -4,6 +4,7 @@
 
 #include "ridge/base/file.h"
 #include "ridge/program/bindings.h"
+#include "ridge/program/routine.h"
 
 namespace ridge::fit {
 namespace {
@@ -33,7 +34,10 @@ Result<Plan> read_device_plan(const std::string& path, std::string_view dtype, c
   RIDGE_TRY(program, parse(dtype.empty() ? text : replace_dtype(text, dtype)));
   RIDGE_TRY(given, parse_sizes(sizes));
   RIDGE_TRY(dims, program.bind_sizes(given));
-  return ridge::make_plan(program, dims, {.target = Target::cuda});
+  FuseOptions options{.target = Target::cuda};
+  for (int s = 0; s < static_cast<int>(program.statements.size()); ++s)
+    if (routine_of(program.statements[s])) options.unsorted_routing.insert(s);  // Of routed products
+  return ridge::make_plan(program, dims, options);
 }
 
 }  // namespace ridge::fit

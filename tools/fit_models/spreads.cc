@@ -150,7 +150,11 @@ std::vector<double> ratios_of(const std::string& kind, const Samples& samples, c
     for (const TimedStream& x : results.streams)
       out.push_back(x.measured_s / forecast_streamed("", x.bytes, x.instructions, *h200).seconds);
   if (kind == "attention")
-    for (const TimedAttention& x : results.attention) out.push_back(x.measured_s / attention_seconds(x, *h100));
+    for (const TimedAttention& x : results.attention)
+      if (x.parts == 1) out.push_back(x.measured_s / attention_seconds(x, *h100));
+  if (kind == "attention")
+    for (const char* const timed : {"attention", "split_attention"})
+      for (const double ratio : loop_ratios(results.loops, timed, LoopSites::all, *h200)) out.push_back(ratio);
   if (kind == "attention_backward")
     for (const TimedAttentionBackward& x : results.attention_backward)
       out.push_back(x.measured_s / cuda::choose_plan(x.problem, *h100).predicted_s);

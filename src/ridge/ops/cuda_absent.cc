@@ -61,6 +61,7 @@ Status run_loops(const TopKLoops&, std::span<void* const>, const device::DeviceW
 }
 Status run_loops(const PoolLoops&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
 Status run_loops(const RotaryLoops&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
+Status run_loops(const RoutedProductLoops&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
 Status run_loops(const QuantizeLoops&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
 Status run_loops(const DequantizeLoops&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
 Status verify_samples(const CheckedProduct&, const void*, CheckCounters*, CUstream_st*) { return no_cuda_error(); }

@@ -10,6 +10,7 @@ namespace {
 constexpr NamedNumber<KernelConstants> kernel_constant_fields[] = {
     {"gemv_line", &KernelConstants::gemv_cycles_per_line},
     {"gemv_word", &KernelConstants::gemv_cycles_per_word},
+    {"gemv_wait", &KernelConstants::gemv_wait_cycles},
     {"backward_pass", &KernelConstants::gated_pass_launch_cycles},
     {"backward_bandwidth", &KernelConstants::gated_pass_memory_share},
     {"plain_flops", &KernelConstants::plain_flops_per_cycle},
@@ -19,6 +20,7 @@ constexpr NamedNumber<KernelConstants> kernel_constant_fields[] = {
     {"attention_exponentials", &KernelConstants::exposed_exponential_share},
     {"attention_l2", &KernelConstants::attention_l2_share},
     {"attention_item", &KernelConstants::attention_item_cycles},
+    {"attention_tail", &KernelConstants::attention_tail_share},
     {"attention_merge", &KernelConstants::attention_merge_cycles},
     {"attention_part", &KernelConstants::attention_split_cycles},
     {"attention_backward_multiplies", &KernelConstants::backward_multiply_share},
@@ -42,6 +44,9 @@ constexpr NamedNumber<KernelConstants> kernel_constant_fields[] = {
     {"column_load", &KernelConstants::column_load_instructions},
     {"column_row", &KernelConstants::column_row_instructions},
     {"depthwise", &KernelConstants::depthwise_factor},
+    {"routed_time", &KernelConstants::routed_time_factor},
+    {"rotary_wait", &KernelConstants::rotary_wait_cycles},
+    {"rotary_time", &KernelConstants::rotary_time_factor},
 };
 constexpr NamedNumber<HopperRates> hopper_rate_fields[] = {
     {"clock", &HopperRates::clock_share},         {"busy_clock", &HopperRates::busy_clock_share},

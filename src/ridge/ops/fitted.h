@@ -15,11 +15,11 @@ namespace ridge::ops {
 
 // Values of data/models/kernels.csv, which has their meaning. Shares are relative to a rate of the device.
 struct KernelConstants {
-  double gemv_cycles_per_line, gemv_cycles_per_word;
+  double gemv_cycles_per_line, gemv_cycles_per_word, gemv_wait_cycles;
   double gated_pass_launch_cycles, gated_pass_memory_share;  // Backward pass over h of a gated layer
   double plain_flops_per_cycle, lanes_per_multiprocessor, multiply_adds_per_cycle;
   double attention_multiply_share, exposed_exponential_share, attention_l2_share;
-  double attention_item_cycles, attention_merge_cycles, attention_split_cycles;
+  double attention_item_cycles, attention_tail_share, attention_merge_cycles, attention_split_cycles;
   double backward_multiply_share;  // The same for attention's backward pass
   double epilogue_step_cycles, epilogue_vector_cycles, epilogue_matrix_cycles, epilogue_hidden_share;
   double gather_wait_cycles, gather_item_instructions;
@@ -30,6 +30,8 @@ struct KernelConstants {
   double sort_line_wait_cycles, sort_launch_wait_cycles;
   double column_load_instructions, column_row_instructions;  // Depthwise convolution with channels second
   double depthwise_factor;                                   // The same with channels last
+  double routed_time_factor;
+  double rotary_wait_cycles, rotary_time_factor;
 };
 const KernelConstants& kernel_constants();
 Result<KernelConstants> parse_kernel_constants(std::string_view csv, const std::string& source);

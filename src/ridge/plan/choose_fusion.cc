@@ -17,6 +17,7 @@
 #include "ridge/ops/routing/model.h"
 #include "ridge/ops/rows/model.h"
 #include "ridge/plan/lower.h"
+#include "ridge/program/routine.h"
 
 namespace ridge {
 namespace {
@@ -52,6 +53,18 @@ std::optional<double> predict_different_groups(const Plan& plan, const Plan& oth
   return seconds;
 }
 
+// Returns the predicted time of the steps of one statement that is a group of its own.
+std::optional<double> predict_statement_seconds(const Plan& plan, int statement, const ops::DeviceNumbers& device) {
+  double seconds = 0;
+  for (const PlanStep& step : plan.steps) {
+    if (plan.fusion.groups[step.group].statements != std::vector{statement}) continue;
+    const auto step_s = predict_step_seconds(step, device);
+    if (!step_s) return std::nullopt;
+    seconds += *step_s;
+  }
+  return seconds;
+}
+
 class FusionSearch {
  public:
   FusionSearch(const Program& program, const Bindings& dims, const FuseOptions& options,
@@ -70,6 +83,10 @@ class FusionSearch {
     for (const FusionGroup& group : unpaired_groups)
       if (const std::vector<int> products = products_in(program_, group); products.size() == 1)
         (void)try_separate({}, products);
+    for (int s = 0; s < static_cast<int>(program_.statements.size()); ++s)
+      if (const Routine* const routine = routine_of(program_.statements[s]);
+          routine && routine->kind == RoutineKind::routed)
+        try_unsorted_routing(s);
     return make_plan(program_, dims_, options_);  // with the reasons, which name the times
   }
 
@@ -95,6 +112,19 @@ class FusionSearch {
     options_ = std::move(trial);
     best_ = std::move(*plan);
     return true;
+  }
+
+  // Keeps the plan in which each row of a routed product reads the weights of its expert, if it is faster.
+  void try_unsorted_routing(int statement) {
+    FuseOptions trial = options_;
+    trial.unsorted_routing.insert(statement);
+    auto plan = make_plan(program_, dims_, trial);
+    if (!plan) return;
+    const auto unsorted_s = predict_statement_seconds(*plan, statement, device_),
+               sorted_s = predict_statement_seconds(best_, statement, device_);
+    if (!unsorted_s || !sorted_s || *unsorted_s >= *sorted_s) return;
+    options_ = std::move(trial);
+    best_ = std::move(*plan);
   }
 
   const Program& program_;

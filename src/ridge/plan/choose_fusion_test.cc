@@ -47,6 +47,19 @@ TEST(ChooseFusion, FusesLargeGatedProducts) {
   EXPECT_EQ(many->kernels.size(), 1u);
 }
 
+// Few rows read the weights of their experts without a sort; of many rows, several have the same expert.
+TEST(ChooseFusion, SortsRoutedRowsIfThereAreMany) {
+  const auto program =
+      parse("x: bf16[B, D]   w: bf16[X, M, D]   i: int32[B, K]\ny: bf16[B, K, M] = routed(x, w, i over X)");
+  const auto device = device_numbers(*find_machine("h200"));
+  const auto count_steps = [&](std::int64_t rows) {
+    const Bindings dims{{"B", rows}, {"K", 2}, {"X", 8}, {"D", 4096}, {"M", 14336}};
+    return plan_fastest_fusion(*program, dims, {.target = Target::cuda}, *device)->steps.size();
+  };
+  EXPECT_EQ(count_steps(1), 1u);
+  EXPECT_EQ(count_steps(32), 3u) << "gather, product, scatter";
+}
+
 TEST(ChooseFusion, ReportsWhyProductsAreNotFused) {
   const auto program = parse(layer);
   const auto device = device_numbers(*find_machine("h200"));

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct FuseOptions {
   // Products in separate kernels because that is faster, with the reason: products that share no kernel with another
   // product, and products and convolutions that share no kernel with pointwise statements.
   std::map<int, std::string> unpaired_products = {}, products_without_epilogue = {};
+  // Routed products whose rows each read the weights of their expert, in place of a sort by expert and a grouped product
+  std::set<int> unsorted_routing = {};
   bool generate_kernels = true;  // true if CUDA kernels can be compiled for the program at run time
 };
 
@@ -66,6 +69,7 @@ struct FusionBoundary {
 
 struct FusionPlan {
   Target target = Target::cpu;
+  std::set<int> unsorted_routing = {};     // as in FuseOptions
   bool full_row_kernels = true;            // false if functions along dimensions take one step each
   std::vector<FusionGroup> groups;         // in execution order
   std::vector<FusionBoundary> boundaries;  // ordered by `consumer`

@@ -395,7 +395,8 @@ void lower_loops(Lowering& to, int group) {
   if (const auto* c = std::get_if<Contraction>(&to.statement_at(statement).op))
     return lower_scaled_product(to, group, *c);
   const auto& e = std::get<Expression>(to.statement_at(statement).op);
-  if (e.routine->kind == RoutineKind::routed && lower_as_grouped_product(to, group, e)) return;
+  const bool is_sorted = !to.plan.fusion.unsorted_routing.contains(statement);
+  if (e.routine->kind == RoutineKind::routed && is_sorted && lower_as_grouped_product(to, group, e)) return;
   if (e.routine->kind == RoutineKind::conv) return lower_direct_convolution(to, group, e);
   if (e.routine->kind == RoutineKind::conv_transpose) return lower_transposed_convolution(to, group, e);
   PlanStep step{.group = group, .kernel = {}, .buffers = {}, .copy_description = ""};

@@ -8,6 +8,7 @@
 
 #include "ridge/base/contains.h"
 #include "ridge/base/dtype_set.h"
+#include "ridge/ops/loops/cuda.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/routine.h"
 
@@ -140,10 +141,11 @@ void convert_integer_inputs(Lowering& to, int index) {
     }
 }
 
-// Errors: a routed product could not become a grouped product, and a device has no other kernel for it.
+// Errors: a routed product with a capacity could not become a grouped product, or has other dtypes than a device takes.
 Status validate_routing(const Program& program, const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
-    if (!std::holds_alternative<ops::RoutedProductLoops>(step.kernel)) continue;
+    const auto* const routed = std::get_if<ops::RoutedProductLoops>(&step.kernel);
+    if (!routed || !ops::cuda::unsupported_reason(*routed)) continue;
     const int statement = plan.fusion.groups[step.group].statements.front();
     return input_error(
         fmt::format(
@@ -225,6 +227,7 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
   Lowering lowering{program, dims, dims, {}, {}};
   lowering.channel_axes = order_channels_last(program, shapes, options.target);
   lowering.plan.fusion = fuse_statements(program, shapes, options);
+  lowering.plan.fusion.unsorted_routing = options.unsorted_routing;
   std::vector<bool> is_internal(program.tensors.size());
   for (const FusionGroup& group : lowering.plan.fusion.groups)
     for (const int tensor : group.internal_tensors) is_internal[tensor] = true;

@@ -75,8 +75,8 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
 Status check_no_added_rows(const Program& program);
 
 // Chooses on a device whether two products of one operand share a kernel with the gate that reads both, and whether a
-// product or a convolution shares a kernel with its epilogue. No rule decides which is faster: both plans are made, and
-// the one with the shorter predicted time is used.
+// product or a convolution shares a kernel with its epilogue; and whether the rows of a routed product are sorted by
+// expert. No rule decides which is faster: both plans are made, and the one with the shorter predicted time is used.
 
 // Returns the predicted time of the plan's kernels in sequence, or nullopt if the device has no kernel for a step.
 std::optional<double> predict_plan_seconds(const Plan& plan, const ops::DeviceNumbers& device);

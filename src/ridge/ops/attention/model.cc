@@ -250,8 +250,9 @@ AttentionPlan make_plan(const AttentionProblem& problem, AttentionTiling tiling,
       item_cycles + static_cast<double>(ceil_div(step_counts.longest, key_splits)) * step_cycles(c);
   const double total_cycles =
       static_cast<double>(out.items) * item_cycles + static_cast<double>(out.steps) * step_cycles(c);
-  const double cycles =
-      out.items <= device.multiprocessors ? longest_cycles : total_cycles / device.multiprocessors + longest_cycles / 2;
+  const double cycles = out.items <= device.multiprocessors
+                            ? longest_cycles
+                            : total_cycles / device.multiprocessors + n.attention_tail_share * longest_cycles;
   // A block has at most one ring of loads in flight, so few blocks saturate neither the memory nor the L2.
   const double busy_fraction = std::min(1.0, static_cast<double>(out.items) / device.multiprocessors);
   const double l2_bytes = 2.0 * static_cast<double>(out.steps * c.kv * c.d * dtype_bits(p.dtype) / 8);
@@ -270,9 +271,9 @@ static int choose_heads_per_tile(const AttentionProblem& p, const AttentionConfi
              : 1;
 }
 
-AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& device) {
+std::vector<AttentionPlan> list_plans(const AttentionProblem& problem, const DeviceNumbers& device) {
   const AttentionProblem p = fold_heads(problem);
-  std::optional<AttentionPlan> best;
+  std::vector<AttentionPlan> out;
   int min_width = max_head_size;
   for (const AttentionConfig& c : attention_kernel_configs)
     if (c.d >= p.width) min_width = std::min(min_width, c.d);
@@ -281,12 +282,15 @@ AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& 
     if (c.d != min_width) continue;
     for (const int heads_per_tile : std::set{1, choose_heads_per_tile(p, c)})
       for (const std::int64_t key_splits :
-           std::set{std::int64_t{1}, choose_key_splits(with_length(p, p.keys), c, heads_per_tile, device)}) {
-        const AttentionPlan plan = make_plan(p, {static_cast<int>(i), key_splits, heads_per_tile}, device);
-        if (!best || plan.predicted_s < best->predicted_s) best = plan;
-      }
+           std::set{std::int64_t{1}, choose_key_splits(with_length(p, p.keys), c, heads_per_tile, device)})
+        out.push_back(make_plan(p, {static_cast<int>(i), key_splits, heads_per_tile}, device));
   }
-  return *best;
+  return out;
+}
+
+AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& device) {
+  const std::vector<AttentionPlan> all = list_plans(problem, device);
+  return *std::ranges::min_element(all, {}, &AttentionPlan::predicted_s);
 }
 
 }  // namespace cuda

@@ -38,6 +38,9 @@ struct AttentionTiling {  // The choices that make_plan turns into a plan; see A
 // maximum length.
 AttentionPlan make_plan(const AttentionProblem& problem, AttentionTiling tiling, const DeviceNumbers& device);
 // Returns the plan with the shortest predicted time for a supported problem.
+// Returns the plans that are compared: each config of the head size, with keys that are split and that are not.
+std::vector<AttentionPlan> list_plans(const AttentionProblem& problem, const DeviceNumbers& device);
+// Returns the plan with the shortest predicted time.
 AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& device);
 // Returns a name such as "sm90_attention_128x128x128": rows per item, keys per step, head size.
 std::string attention_config_name(int config);

@@ -50,6 +50,15 @@ Reason unsupported_reason(const PoolLoops& l) {
   return too_many_axes_reason(axes);
 }
 Reason unsupported_reason(const RotaryLoops& l) { return too_many_axes_reason(l.axes); }
+Reason unsupported_reason(const RoutedProductLoops& l) {
+  for (const DType dtype : {l.values, l.weights, l.result})
+    if (!StoredFloats::contains(dtype))
+      return "expected f32, bf16 or f16, found " + std::string(dtype_name(dtype)) + "; --on cpu takes any";
+  if (l.capacity > 0)
+    return "a limit on the rows of an expert needs rows that are sorted by expert, which their layouts do not allow; "
+           "--on cpu runs it";
+  return too_many_axes_reason(l.axes);
+}
 Reason unsupported_reason(const QuantizeLoops& l) { return too_many_axes_reason(l.axes); }
 Reason unsupported_reason(const DequantizeLoops&) { return {}; }
 Reason unsupported_reason(const ConvLoops& conv) {

@@ -1,7 +1,8 @@
 // Runs the loops of problem.h on a CUDA device, queued on the caller's stream. Results are those of cpu.h: scatters add
 // in f32 in the order of the indices, running sums add in f64. Only means of windows and rotations may differ, by their
 // rounding. Nothing here allocates or waits. Data pointers are device memory aligned to their elements. Indices are not
-// checked on the host: one that is out of range gathers zeros, and a scatter skips it.
+// checked on the host: one that is out of range gathers zeros, a scatter
+// skips it, and the result of a routed product is 0.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,7 @@ Reason unsupported_reason(const RunningSumLoops& running);
 Reason unsupported_reason(const TopKLoops& top);
 Reason unsupported_reason(const PoolLoops& pool);
 Reason unsupported_reason(const RotaryLoops& rotary);
+Reason unsupported_reason(const RoutedProductLoops& routed);
 Reason unsupported_reason(const QuantizeLoops& quantize);
 Reason unsupported_reason(const DequantizeLoops& dequantize);
 Reason unsupported_reason(const ConvLoops& conv);
@@ -43,6 +45,7 @@ Status run_loops(const TopKLoops& top, std::span<void* const> data, const device
                  CUstream_st* stream);
 Status run_loops(const PoolLoops& pool, std::span<void* const> data, CUstream_st* stream);
 Status run_loops(const RotaryLoops& rotary, std::span<void* const> data, CUstream_st* stream);
+Status run_loops(const RoutedProductLoops& routed, std::span<void* const> data, CUstream_st* stream);
 Status run_loops(const QuantizeLoops& quantize, std::span<void* const> data, CUstream_st* stream);
 Status run_loops(const DequantizeLoops& dequantize, std::span<void* const> data, CUstream_st* stream);
 Status run_loops(const ConvLoops& conv, std::span<void* const> data, CUstream_st* stream);

@@ -30,6 +30,9 @@ class LoopsDeviceModel : public testing::Test {
     out.recurrence_access_cycles = 1;
     out.select_wait_cycles = 1e9;
     out.select_key_cycles = 1e4;
+    out.routed_time_factor = 3;
+    out.rotary_wait_cycles = 1000;
+    out.rotary_time_factor = 2;
     return out;
   }
   KernelConstants constants_ = make_constants();
@@ -38,6 +41,32 @@ class LoopsDeviceModel : public testing::Test {
 
 double cycles_of(const auto& loops, const DeviceNumbers& device = cycle_device) {
   return forecast(loops, device)->seconds;
+}
+
+// Two rows of 16 results, 64 terms each: 2.5 instructions of a lane for each product, or 30 if the terms are not
+// adjacent. The factor is 3.
+TEST_F(LoopsDeviceModel, routed_products_issue_instructions_for_each_term) {
+  RoutedProductLoops l{.values = DType::bf16, .weights = DType::bf16, .result = DType::bf16};
+  l.axes = {{2, 64, 1, 16}, {16, 0, 0, 1}};
+  l.weight_strides = {0, 64};
+  l.summed = {{64, 1, 0, 0}};
+  l.summed_weight_strides = {1};
+  l.experts = 4;
+  l.expert_stride = 16 * 64;
+  l.index_count = 2;
+  EXPECT_DOUBLE_EQ(cycles_of(l), 3 * 2 * 16 * 64 * 2.5);
+  l.weight_strides = {0, 1};
+  l.summed_weight_strides = {16};
+  EXPECT_DOUBLE_EQ(cycles_of(l), 3 * 2 * 16 * 64 * 30);
+}
+
+// A block rotates 16 lines of 128 pairs with the rotations that it computes once, and more lines of fewer pairs.
+TEST_F(LoopsDeviceModel, rotations_are_computed_once_for_the_lines_of_a_block) {
+  RotaryLoops l{.values = DType::bf16, .result = DType::bf16, .axes = {{5, 8192, 1, 8192}, {32, 256, 0, 256}}};
+  l.axis = {256, 1, 0, 1};
+  EXPECT_DOUBLE_EQ(cycles_of(l), 1000 + 2 * 5 * 32 * 128 * (12 + 80.0 / 16));
+  l.axis.extent = 64;
+  EXPECT_DOUBLE_EQ(cycles_of(l), 1000 + 2 * 5 * 32 * 32 * (12 + 80.0 / 32));
 }
 
 // A row of 40 bf16 is copied in five accesses of 16 bytes.

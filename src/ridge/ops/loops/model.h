@@ -1,5 +1,5 @@
 // Predictions for loops: bytes that they move to and from memory, and the time of their instructions. Routed products
-// without a grouped product are still plain loops over single elements on a CPU; these have no prediction.
+// without a grouped product are plain loops over single elements on a CPU; these have no prediction.
 #pragma once
 
 #include <functional>
@@ -38,9 +38,7 @@ Result<Forecast> forecast(const RotaryLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const RecurrenceLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const QuantizeLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const DequantizeLoops& l, const DeviceNumbers& device);
-// No device has a kernel for these.
-inline Result<Forecast> forecast(const RoutedProductLoops&, const DeviceNumbers&) {
-  return input_error("expected a CPU: no kernel on a device computes this statement", "--on cpu");
-}
+// Counts as many distinct experts as independent uniform indices have.
+Result<Forecast> forecast(const RoutedProductLoops& l, const DeviceNumbers& device);
 
 }  // namespace ridge::ops

@@ -1,3 +1,7 @@
+#include "ridge/ops/loops/routed.h"
+
+#include <algorithm>
+
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/element.h"
 
@@ -21,6 +25,29 @@ std::int64_t strided_offset(std::int64_t point, const std::vector<LoopAxis>& axe
 }
 
 }  // namespace
+
+RoutedAxes::RoutedAxes(const RoutedProductLoops& l) {
+  for (std::size_t i = 0; i < l.axes.size(); ++i) {
+    LoopAxis axis = l.axes[i];
+    if (axis.extent == 1) continue;
+    const bool is_row = axis.values != 0 || axis.indices != 0;
+    if (is_row) rows.push_back(axis);
+    axis.values = l.weight_strides[i];
+    axis.indices = 0;
+    (is_row ? row_weights : columns).push_back(axis);
+  }
+  columns = merge_loop_axes(columns);
+  for (std::size_t i = 0; i < l.summed.size(); ++i)
+    summed.push_back({l.summed[i].extent, l.summed[i].values, 0, l.summed_weight_strides[i]});
+  summed = merge_loop_axes(summed);
+}
+
+bool RoutedAxes::are_terms_adjacent(const RoutedProductLoops& l, std::int64_t width) const {
+  if (l.values != l.weights || summed.size() != 1 || summed[0].values != 1 || summed[0].result != 1) return false;
+  const auto is_aligned = [&](const LoopAxis& axis) { return axis.values % width == 0; };
+  return summed[0].extent % width == 0 && l.expert_stride % width == 0 && std::ranges::all_of(rows, is_aligned) &&
+         std::ranges::all_of(row_weights, is_aligned) && std::ranges::all_of(columns, is_aligned);
+}
 
 void run_loops(const RoutedProductLoops& l, std::span<void* const> data, int threads) {
   const std::vector<bool> is_counted = within_capacity(l, data[2]);

@@ -6,6 +6,8 @@
 // The formula follows the hardware; its constants are fitted for each `BoundKind` (fitted.h).
 #include "ridge/ops/product/closed_form.h"
 
+#include "ridge/ops/product/operands.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -192,15 +194,31 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
   return (us + (w.prefetch_constants ? f.hidden_copy_share : 1) * predict_copy_us(rates, w, device)) * 1e-6;
 }
 
+// Few blocks of the kernel for columns fit a multiprocessor, and each waits for its loads in every round.
+static double count_gemv_waits(const GemvWork& w, double word, const DeviceNumbers& device) {
+  const double resident_threads = w.size.m > 1 ? 512 : 1024;  // As many as have registers
+  const GemvColumnThreads threads =
+      divide_gemv_threads(w.size, w.batch, static_cast<std::int64_t>(word) / w.operand_bytes, device.multiprocessors);
+  const double blocks = static_cast<double>(w.batch) * static_cast<double>(threads.blocks_across);
+  const double concurrent = device.multiprocessors * std::floor(resident_threads / threads.count());
+  return std::ceil(blocks / concurrent) * std::ceil(static_cast<double>(w.size.k) / (threads.lines * threads.loads));
+}
+
 double predict_gemv_seconds(const GemvWork& w, const DeviceNumbers& device) {
   const KernelConstants& n = kernel_constants();
-  const double words = std::ceil(static_cast<double>(w.size.k) * w.operand_bytes / std::min(w.alignment, 8));
-  const double lines = static_cast<double>(w.batch) * static_cast<double>(w.size.n),
-               rows = static_cast<double>(w.size.m);
+  const double rows = static_cast<double>(w.size.m), k = static_cast<double>(w.size.k),
+               batch = static_cast<double>(w.batch), columns = static_cast<double>(w.size.n);
+  if (w.along_columns) {
+    const double word = w.alignment >= 16 ? 16 : std::min(w.alignment, 4);
+    const double bytes = w.operand_bytes * batch * (columns * (k + rows) + rows * k);
+    return device.launch_s + bytes / device.memory_bytes_per_s +
+           count_gemv_waits(w, word, device) * n.gemv_wait_cycles / device.clock_hz;
+  }
+  const double words = std::ceil(k * w.operand_bytes / std::min(w.alignment, 8));
   const double each = n.gemv_cycles_per_line + words * (1 + rows) * n.gemv_cycles_per_word / 32;
-  const double bytes = w.operand_bytes * lines * static_cast<double>(w.size.k);
+  const double bytes = w.operand_bytes * batch * columns * k;
   return device.launch_s +
-         std::max(lines * each / device.multiprocessors / device.clock_hz, bytes / device.memory_bytes_per_s);
+         std::max(batch * columns * each / device.multiprocessors / device.clock_hz, bytes / device.memory_bytes_per_s);
 }
 
 BlockThroughput block_throughput(const MatmulConfig& c) {

@@ -214,8 +214,9 @@ Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::Devi
   if (t.windows)
     return input_error("no kernel config counts the pixels of this convolution: expected fewer than 2^31",
                        "use fewer images; --on cpu takes any number");
-  const auto multiply = plan.path == MatmulPlan::Path::gemv ? multiply_gemv : multiply_plain;
-  return multiply(t, make_output(call, t), stream);
+  if (plan.path == MatmulPlan::Path::plain) return multiply_plain(t, make_output(call, t), stream);
+  const TileProblem few_rows = make_gemv_problem(call);
+  return multiply_gemv(few_rows, make_output(call, few_rows), stream);
 }
 
 std::optional<KernelResources> kernel_resources(int config, DType in) {

@@ -157,6 +157,13 @@ template <class T, class Word> __device__ void add_dot(float& sum, const Word& a
 }
 
 // Loads *from, or zeros unless `inside`. `volatile` keeps the compiler from delaying the loads until their use.
+__device__ void load_or_zero(uint4& to, const void* from, bool inside) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0; "
+      "@p ld.global.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+      : "=&r"(to.x), "=&r"(to.y), "=&r"(to.z), "=&r"(to.w)
+      : "l"(from), "r"(static_cast<int>(inside)));
+}
 __device__ void load_or_zero(uint2& to, const void* from, bool inside) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.v2.b32 {%0, %1}, [%2]; }"
@@ -244,6 +251,71 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(gemv_
   }
 }
 
+// The same for operands whose B is contiguous along n, and any A. A thread adds the sums of one word of columns;
+// `column_threads` threads are side by side, and the other threads of a block take every `k_threads`-th line of B.
+template <class T, class Word, int rows> __global__ void __launch_bounds__(GemvColumnThreads::max_count)
+    gemv_columns_kernel(StridedOperand a, StridedOperand b, const __grid_constant__ StridedOutput d, Index batch,
+                        Index k, int column_threads, int k_threads) {
+  tile::sm90::wait_for_earlier_kernels();
+  tile::sm90::let_next_kernel_start();
+  constexpr int wide = sizeof(Word) / sizeof(T), sums = rows * wide;
+  using Element = typename OperandType<T>::Word;
+  constexpr int loads = GemvColumnThreads::loads;
+  __shared__ float partial[GemvColumnThreads::max_count * sums];
+  const int column = static_cast<int>(threadIdx.x) % column_threads,
+            first = static_cast<int>(threadIdx.x) / column_threads;
+  const Index col = (Index{blockIdx.x} * column_threads + column) * wide;
+  const bool has_columns = col < d.cols;
+  for (Index product = blockIdx.y; product < batch; product += gridDim.y) {
+    const Element* const from_b =
+        static_cast<const Element*>(b.data) + product * b.batch_stride + (has_columns ? col : 0);
+    const Element* from_a[rows];
+#pragma unroll
+    for (int r = 0; r < rows; ++r)
+      from_a[r] =
+          static_cast<const Element*>(a.data) + product * a.batch_stride + (r < d.rows ? r : d.rows - 1) * a.step;
+    float sum[rows][wide] = {};
+    for (Index at = first; at < k; at += k_threads * loads) {
+      Word y[loads];
+      std::uint16_t x[loads][rows];
+#pragma unroll
+      for (int u = 0; u < loads; ++u) {
+        const Index line = at + u * k_threads;
+        const bool inside = line < k;
+        load_or_zero(y[u], from_b + line * b.k_step, inside && has_columns);
+#pragma unroll
+        for (int r = 0; r < rows; ++r) load_or_zero(x[u][r], from_a[r] + line * a.k_step, inside);
+      }
+#pragma unroll
+      for (int u = 0; u < loads; ++u)
+#pragma unroll
+        for (int r = 0; r < rows; ++r) {
+          const float factor = tile::sm90::unpack_pair<T>(x[u][r]).x;
+#pragma unroll
+          for (int c = 0; c < wide; ++c)
+            sum[r][c] += factor * tile::sm90::unpack_pair<T>(reinterpret_cast<const Element*>(&y[u])[c]).x;
+        }
+    }
+    if (k_threads > 1) {
+      __syncthreads();  // The previous product's sums were read
+#pragma unroll
+      for (int i = 0; i < sums; ++i) partial[threadIdx.x * sums + i] = sum[i / wide][i % wide];
+      __syncthreads();
+      for (int other = 1; first == 0 && other < k_threads; ++other)
+#pragma unroll
+        for (int i = 0; i < sums; ++i) sum[i / wide][i % wide] += partial[(other * column_threads + column) * sums + i];
+    }
+    if (first > 0 || !has_columns) continue;
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      if (r >= d.rows) break;
+      using Run = tile::sm90::EpilogueRun<wide, tile::sm90::RunDirection::row>;
+      tile::sm90::apply_and_store(d, tile::sm90::EpilogueVector<wide>::of([&](int c) { return sum[r][c]; }),
+                                  Run{r, col, product, static_cast<int>(d.cols - col < wide ? d.cols - col : wide)});
+    }
+  }
+}
+
 StridedOperand to_strided(const TileOperand& x) {
   const bool along_k = x.major == Major::k;
   return {x.data, along_k ? x.line_stride : 1, along_k ? 1 : x.line_stride, x.batch_stride};
@@ -301,7 +373,7 @@ template <class Element> cudaError_t copy_lines(const TileOperand& x, bool trans
 }
 
 template <class T, class Word>
-cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
+cudaError_t launch_gemv_lines(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
   int warps_per_group = 1;  // Warps per two columns; doubled while each has a full iteration of loads
   while (warps_per_group < gemv_warps &&
          t.a.bytes(t.size.k) > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * gemv_words)
@@ -317,12 +389,34 @@ cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream
   if (t.size.m == 1) return go(gemv_kernel<T, Word, 1>);
   return t.size.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
 }
+template <class T, class Word>
+cudaError_t launch_gemv_columns(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
+  constexpr Index wide = sizeof(Word) / sizeof(typename OperandType<T>::Word);
+  const GemvColumnThreads threads = divide_gemv_threads(t.size, t.batch, wide, device::multiprocessor_count());
+  const device::LaunchShape shape{
+      .blocks = threads.blocks_across, .threads = threads.count(), .blocks_y = std::min<Index>(t.batch, max_blocks_y)};
+  const auto go = [&](auto kernel) {
+    return launch_with_carveout(kernel, shape, stream, to_strided(t.a), to_strided(t.b), d, Index{t.batch},
+                                Index{t.size.k}, threads.columns, threads.lines);
+  };
+  if (t.size.m == 1) return go(gemv_columns_kernel<T, Word, 1>);
+  return t.size.m == 2 ? go(gemv_columns_kernel<T, Word, 2>) : go(gemv_columns_kernel<T, Word, 4>);
+}
+template <class T> cudaError_t launch_gemv_columns(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
+  const std::uintptr_t bits = alignment_bits(t.b, t.size.k > 1 ? t.b.line_stride : 0, t.batch) |
+                              static_cast<std::uintptr_t>(t.b.bytes(t.size.n));
+  if (bits % 16 == 0) return launch_gemv_columns<T, uint4>(t, d, stream);
+  if (bits % 4 == 0) return launch_gemv_columns<T, std::uint32_t>(t, d, stream);
+  return launch_gemv_columns<T, std::uint16_t>(t, d, stream);
+}
+
 template <class T> cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
+  if (t.b.major != Major::k) return launch_gemv_columns<T>(t, d, stream);
   const std::uintptr_t bits = alignment_bits(t.a, t.size.m > 1 ? t.a.line_stride : 0, t.batch) |
                               alignment_bits(t.b, t.size.n > 1 ? t.b.line_stride : 0, t.batch);
-  if (bits % 8 == 0) return launch_gemv<T, uint2>(t, d, stream);
-  return bits % 4 == 0 ? launch_gemv<T, std::uint32_t>(t, d, stream)
-                       : launch_gemv<T, typename OperandType<T>::Word>(t, d, stream);
+  if (bits % 8 == 0) return launch_gemv_lines<T, uint2>(t, d, stream);
+  return bits % 4 == 0 ? launch_gemv_lines<T, std::uint32_t>(t, d, stream)
+                       : launch_gemv_lines<T, typename OperandType<T>::Word>(t, d, stream);
 }
 
 }  // namespace

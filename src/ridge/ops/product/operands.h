@@ -37,6 +37,8 @@ struct TileProblem {  // A product whose D is m x n with contiguous rows
 };
 
 TileProblem make_tile_problem(const MatmulCall& call);
+// Returns the problem as the GEMV kernel computes it: one contiguous column of D is a row.
+TileProblem make_gemv_problem(const MatmulCall& call);
 
 // Returns the layout of a copy with k contiguous; the caller sets `data` and `line_stride`.
 TileOperand with_contiguous_k(const TileOperand& x);
@@ -54,6 +56,18 @@ bool can_store_in_bulk(const MatmulCall& call);
 
 // Limits of the kernel for a few rows of D.
 inline constexpr std::int64_t max_gemv_rows = 4, max_gemv_columns = std::int64_t{1} << 31;
+
+// Threads of a block of the GEMV kernel for a B that is contiguous along n: `columns` of them are side by side, each
+// with a word of columns, and `lines` of them share the lines of B. Each has `loads` loads of words in flight.
+struct GemvColumnThreads {
+  static constexpr int max_count = 256, loads = 8;
+  int columns = max_count, lines = 1;
+  std::int64_t blocks_across = 1;  // Blocks for all columns of one product
+  int count() const { return columns * lines; }
+};
+// Few columns leave threads to lines. Blocks get fewer columns while multiprocessors would have none.
+GemvColumnThreads divide_gemv_threads(const ProductSize& size, std::int64_t batch, std::int64_t word_elements,
+                                      int multiprocessors);
 
 // Number and size of the tiles of partial sums that the splits of k write to memory.
 std::int64_t count_partial_tiles(const MatmulPlan& plan);

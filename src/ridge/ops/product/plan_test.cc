@@ -4,6 +4,7 @@
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/operands.h"
 #include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
@@ -56,6 +57,40 @@ TEST(MatmulPlan, FewRowsOfUnalignedOperandsUseGemv) {
   EXPECT_TRUE(list_candidates(make_call(1, 0, 132, row_major(132), column_major(132), row_major(8)), workspace,
                               h200_numbers(), 1)
                   .empty());
+}
+
+// 16 warps of tiles would multiply rows that do not exist; the GEMV kernel takes B along k or n, and one column of D.
+TEST(MatmulPlan, BatchesOfFewRowsUseGemv) {
+  using Path = MatmulPlan::Path;
+  const auto choose = [](std::int64_t batch, MatmulCall c) {
+    c.problem.batch = batch;
+    c.problem.a.batch_stride = c.problem.size.m * c.problem.size.k;
+    c.problem.b.batch_stride = c.problem.size.k * c.problem.size.n;
+    c.problem.d.batch_stride = c.problem.size.m * c.problem.size.n;
+    return choose_plan(c, workspace, h200_numbers());
+  };
+  const MatmulCall row = make_call(1, 7168, 8, row_major(8), row_major(7168), row_major(7168));
+  EXPECT_EQ(choose(1024, row).path, Path::gemv);
+  EXPECT_EQ(choose(1, row).path, Path::tiles) << "a single product";
+  const MatmulPlan column = choose(1024, make_call(7168, 1, 8, column_major(7168), row_major(1), row_major(1)));
+  EXPECT_EQ(column.path, Path::gemv);
+  EXPECT_TRUE(column.d_transposed) << "its column is computed as a row";
+  EXPECT_EQ(choose(1024, make_call(1, 4096, 1, row_major(1), row_major(4096), row_major(4096))).path, Path::gemv)
+      << "one element along k";
+  EXPECT_EQ(choose(1024, make_call(5, 7168, 8, row_major(8), row_major(7168), row_major(7168))).path, Path::tiles)
+      << "too many rows";
+}
+
+// A block has up to 256 threads. With 8 lines of B each thread has all of them in flight.
+TEST(MatmulPlan, ThreadsOfGemvShareColumnsOrLines) {
+  const auto divide = [](std::int64_t n, std::int64_t k, std::int64_t batch) {
+    const GemvColumnThreads x = divide_gemv_threads({1, n, k}, batch, 8, 132);
+    return std::array<std::int64_t, 3>{x.columns, x.lines, x.blocks_across};
+  };
+  EXPECT_EQ(divide(7168, 8, 1024), (std::array<std::int64_t, 3>{256, 1, 4})) << "896 words of eight columns";
+  EXPECT_EQ(divide(128, 1024, 256), (std::array<std::int64_t, 3>{16, 16, 1})) << "16 words leave threads to lines";
+  EXPECT_EQ(divide(128, 4096, 64), (std::array<std::int64_t, 3>{8, 32, 2})) << "more blocks, as there are few";
+  EXPECT_EQ(divide(8, 2, 1), (std::array<std::int64_t, 3>{1, 32, 1})) << "no block is smaller than a warp";
 }
 
 // choose_plan() applies the correction only to plans that may become the fastest.

@@ -1,5 +1,5 @@
-// Rotary position embeddings on a device. A thread computes the cosines and sines of a few pairs of one position and
-// rotates these pairs of several lines that share the position, such as the heads of a token.
+// Rotary position embeddings on a device. A block computes the cosines and sines of a position once and rotates several
+// lines that share the position, such as the heads of a token.
 #include <cmath>
 
 #include "ridge/ops/loops/cuda.h"
@@ -8,7 +8,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int threads = 256;
+constexpr int threads = 256, max_rotations = 2048;  // Rotations in the shared memory of a block
 
 struct RotaryLaunch {
   DeviceLoopAxes positions, lines;  // Axes along which positions differ, and axes whose points share a position
@@ -17,7 +17,7 @@ struct RotaryLaunch {
   const void* position_data;
   DevicePacks y;
   std::int64_t pairs, x_stride, y_stride;  // Pairs of a line, and the strides of its elements
-  std::int64_t packs, line_groups, lines_per_thread, items;
+  std::int64_t packs, block_packs, block_lines, block_positions, line_groups, position_groups, blocks;
   double log2_ratio;  // log2 of the ratio of the frequencies of adjacent pairs
 };
 
@@ -45,53 +45,92 @@ __device__ PairRotation evaluate_sin_cos(double angle) {
   return {(quarters & 2) != 0 ? -a : a, ((quarters + 1) & 2) != 0 ? -b : b};
 }
 
-template <int W> struct PairAngles {
-  PairRotation pairs[W];
-  __device__ PairAngles(const RotaryLaunch& run, double position, std::int64_t first) {
-#pragma unroll
-    for (int i = 0; i < W; ++i)
-      pairs[i] = evaluate_sin_cos(position * ::exp2(static_cast<double>(first + i) * run.log2_ratio));
-  }
-};
-
 // Rotates W pairs, whose elements are in two packs: all first elements and all second ones, or pair after pair.
-template <bool interleaved, int W> __device__ void rotate_pairs(const PairAngles<W>& angles, float (&x)[2][W]) {
+template <bool interleaved, int W> __device__ void rotate_pairs(const PairRotation* angles, float (&x)[2][W]) {
 #pragma unroll
   for (int i = 0; i < W; ++i) {
     float& a = interleaved ? x[2 * i / W][2 * i % W] : x[0][i];
     float& b = interleaved ? x[(2 * i + 1) / W][(2 * i + 1) % W] : x[1][i];
-    const auto [sine, cosine] = angles.pairs[i];
+    const auto [sine, cosine] = angles[i];
     const float first = a * cosine - b * sine;
     b = b * cosine + a * sine;
     a = first;
   }
 }
 
-template <NumberFormat from, int W, bool interleaved> __global__ void __launch_bounds__(threads)
-    rotate_kernel(const RotaryLaunch run) {
-  const std::int64_t item = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (item >= run.items) return;
-  const std::int64_t group = divide(item, run.packs), point = divide(group, run.line_groups);
-  const std::int64_t pair = (item - group * run.packs) * W;
-  const DeviceOffsets at = offsets_at(run.positions, point);
-  const PairAngles<W> angles(run, load_position(run, at.indices), pair);
-  const std::int64_t elements[2] = {interleaved ? 2 * pair : pair, interleaved ? 2 * pair + W : pair + run.pairs};
-  const std::int64_t begin = (group - point * run.line_groups) * run.lines_per_thread,
-                     end = min(begin + run.lines_per_thread, run.lines.points);
-  for (std::int64_t line = begin; line < end; ++line) {
-    const DeviceOffsets line_at = offsets_at(run.lines, line);
-    float x[2][W];
+// The elements of a block: packs of lines that share a position.
+template <NumberFormat from, int W, bool interleaved> struct BlockItems {
+  const RotaryLaunch& run;
+  std::int64_t first_position, first_pack, first_line;
+  int positions, packs, lines;
+
+  __device__ explicit BlockItems(const RotaryLaunch& launch) : run(launch) {
+    const std::int64_t groups = run.position_groups * run.line_groups, chunk = divide(blockIdx.x, groups),
+                       group = blockIdx.x - chunk * groups, line_group = divide(group, run.position_groups);
+    first_position = (group - line_group * run.position_groups) * run.block_positions;
+    first_pack = chunk * run.block_packs;
+    first_line = line_group * run.block_lines;
+    positions = static_cast<int>(min(run.positions.points - first_position, run.block_positions));
+    packs = static_cast<int>(min(run.packs - first_pack, run.block_packs));
+    lines = static_cast<int>(min(run.lines.points - first_line, run.block_lines));
+  }
+  __device__ int count() const { return positions * lines * packs; }
+
+  // A pack of an item: offsets of its first and second elements in x and y, and the number of its first rotation.
+  struct Pack {
+    std::int64_t x[2], y[2];
+    int rotation;
+  };
+  __device__ Pack find_pack(int item) const {
+    const int line_item = item / packs, pack = item - line_item * packs, point = line_item / lines;
+    const DeviceOffsets at = offsets_at(run.positions, first_position + point),
+                        line_at = offsets_at(run.lines, first_line + line_item - point * lines);
+    const std::int64_t pair = (first_pack + pack) * W;
+    const std::int64_t elements[2] = {interleaved ? 2 * pair : pair, interleaved ? 2 * pair + W : pair + run.pairs};
+    Pack out{.rotation = (point * packs + pack) * W};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const auto pack = tile::cuda::read<from, W, W, CachePolicy::cached>(
-          run.x, at.values + line_at.values + elements[half] * run.x_stride);
-#pragma unroll
-      for (int i = 0; i < W; ++i) x[half][i] = pack[i];
+      out.x[half] = at.values + line_at.values + elements[half] * run.x_stride;
+      out.y[half] = at.result + line_at.result + elements[half] * run.y_stride;
     }
-    rotate_pairs<interleaved>(angles, x);
+    return out;
+  }
+  __device__ void compute_rotations(PairRotation* rotations) const {
+    for (int i = threadIdx.x; i < positions * packs * W; i += threads) {
+      const int point = i / (packs * W);
+      const std::int64_t pair = first_pack * W + i - point * packs * W;
+      const double position = load_position(run, offsets_at(run.positions, first_position + point).indices);
+      rotations[i] = evaluate_sin_cos(position * ::exp2(static_cast<double>(pair) * run.log2_ratio));
+    }
+  }
+};
+
+// A block computes its rotations once, in shared memory, while its first elements are on their way.
+template <NumberFormat from, int W, bool interleaved> __global__ void __launch_bounds__(threads)
+    rotate_kernel(const RotaryLaunch run) {
+  __shared__ PairRotation rotations[max_rotations];
+  const BlockItems<from, W, interleaved> items(run);
+  const int count = items.count();
+  typename BlockItems<from, W, interleaved>::Pack at{};
+  tile::cuda::Pack<from, W> loaded[2];
+  const auto load = [&](int item) {
+    if (item >= count) return;
+    at = items.find_pack(item);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      run.y.store(at.result + line_at.result + elements[half] * run.y_stride, x[half]);
+      loaded[half] = tile::cuda::read<from, W, W, CachePolicy::cached>(run.x, at.x[half]);
+  };
+  load(static_cast<int>(threadIdx.x));
+  items.compute_rotations(rotations);
+  __syncthreads();
+  for (int item = threadIdx.x; item < count; item += threads) {
+    float x[2][W];
+#pragma unroll
+    for (int i = 0; i < 2 * W; ++i) x[i / W][i % W] = loaded[i / W][i % W];
+    rotate_pairs<interleaved>(rotations + at.rotation, x);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) run.y.store(at.y[half], x[half]);
+    load(item + threads);
   }
 }
 
@@ -108,21 +147,29 @@ int find_pack_width(const RotaryLoops& l, std::span<void* const> data) {
                                                                                                                 : 1;
 }
 
-// Divides the lines of a position among threads: each takes several if the others still fill the device.
-void divide_lines(RotaryLaunch& run) {
-  constexpr std::int64_t max_lines_per_thread = 8, blocks_per_multiprocessor = 8;
-  const std::int64_t useful_threads = device::multiprocessor_count() * blocks_per_multiprocessor * threads;
-  const std::int64_t all = run.positions.points * run.packs * run.lines.points;
-  run.lines_per_thread = std::clamp<std::int64_t>(all / useful_threads, 1, max_lines_per_thread);
-  run.line_groups = (run.lines.points + run.lines_per_thread - 1) / run.lines_per_thread;
-  run.items = run.positions.points * run.packs * run.line_groups;
+// Divides the work among blocks: several positions if each has few elements, few lines if there are many. A thread
+// rotates up to four packs, if that leaves enough blocks for the device.
+void divide_rotations(RotaryLaunch& run, int width) {
+  constexpr std::int64_t max_thread_items = 4, blocks_per_multiprocessor = 8;
+  run.block_packs = std::min<std::int64_t>(run.packs, max_rotations / width);
+  const std::int64_t chunks = (run.packs + run.block_packs - 1) / run.block_packs;
+  const std::int64_t all = run.positions.points * run.lines.points * run.packs,
+                     useful_threads = device::multiprocessor_count() * blocks_per_multiprocessor * threads;
+  const std::int64_t block_items = threads * std::clamp<std::int64_t>(all / useful_threads, 1, max_thread_items);
+  run.block_lines = std::clamp<std::int64_t>(block_items / run.block_packs, 1, run.lines.points);
+  // Each thread computes at most one rotation of several positions, because a rotation takes long.
+  run.block_positions = std::clamp<std::int64_t>(block_items / (run.block_packs * run.block_lines), 1,
+                                                 std::max<std::int64_t>(threads / (run.block_packs * width), 1));
+  run.line_groups = (run.lines.points + run.block_lines - 1) / run.block_lines;
+  run.position_groups = (run.positions.points + run.block_positions - 1) / run.block_positions;
+  run.blocks = chunks * run.line_groups * run.position_groups;
 }
 
 template <NumberFormat from, bool interleaved>
 void launch_rotary(const RotaryLaunch& run, int width, cudaStream_t stream) {
   constexpr int packed = 16 / tile::cuda::size_of<from>;
   (width == packed ? rotate_kernel<from, packed, interleaved>
-                   : rotate_kernel<from, 1, interleaved>)<<<blocks_for(run.items, threads), threads, 0, stream>>>(run);
+                   : rotate_kernel<from, 1, interleaved>)<<<static_cast<unsigned>(run.blocks), threads, 0, stream>>>(run);
 }
 
 }  // namespace
@@ -143,7 +190,7 @@ Status run_loops(const RotaryLoops& l, std::span<void* const> data, CUstream_st*
                    .y_stride = l.axis.result,
                    .packs = l.axis.extent / 2 / width,
                    .log2_ratio = -2 * std::log2(l.base) / static_cast<double>(l.axis.extent)};
-  divide_lines(run);
+  divide_rotations(run, width);
   with_format(l.values, [&]<NumberFormat from>() {
     l.interleaved ? launch_rotary<from, true>(run, width, stream) : launch_rotary<from, false>(run, width, stream);
   });

@@ -187,6 +187,12 @@ TEST(LoopsOnADevice, have_limits) {
                 GatherScatterLoops{.is_scatter = true, .axes = {{many, 1, 1, 0}}, .index_extent = 7, .index_stride = 1})
                 .text(),
             "it adds 2147483648 rows to 7; a device takes at most 1073741824 of either; --on cpu runs it");
+  EXPECT_EQ(cuda::unsupported_reason(RoutedProductLoops{.weights = DType::int8}).text(),
+            "expected f32, bf16 or f16, found int8; --on cpu takes any");
+  EXPECT_EQ(cuda::unsupported_reason(RoutedProductLoops{.capacity = 3}).text(),
+            "a limit on the rows of an expert needs rows that are sorted by expert, which their layouts do not allow; "
+            "--on cpu runs it");
+  EXPECT_FALSE(cuda::unsupported_reason(RoutedProductLoops{}));
   EXPECT_FALSE(cuda::unsupported_reason(GatherScatterLoops{.axes = {{many, 0, 1, 1}}, .index_extent = 7}));
 }
 

@@ -226,6 +226,43 @@ inline RotaryCase make_rotary_case(RandomLayouts& random) {
   return out;
 }
 
+struct RoutedCase {
+  RoutedProductLoops l;
+  std::int64_t values = 1, weights = 1, indices = 1, results = 1;  // Number of elements
+};
+
+// Rows of x for each index or for all indices of a token; n and k are two axes each. Some layouts take packs.
+inline RoutedCase make_routed_case(RandomLayouts& random) {
+  const bool is_packed = random.flip(), has_slots = random.flip();
+  const std::int64_t tokens = 1 + random.below(9), slots = 1 + random.below(4), n = 1 + random.below(40),
+                     m = 1 + random.below(3), experts = 1 + random.below(9);
+  const std::int64_t k = is_packed ? 8 * (1 + random.below(90)) : 1 + random.below(400);
+  const auto x = random.strides({tokens, has_slots ? slots : 0, k}, !is_packed),
+             w = random.strides({experts, m, n, k}, !is_packed), i = random.strides({tokens, slots}, true),
+             y = random.strides({tokens, slots, m, n}, false);
+  RoutedCase out;
+  RoutedProductLoops& l = out.l;
+  l.values = random.float_dtype();
+  l.weights = is_packed ? l.values : random.float_dtype();
+  l.indices = random.flip() ? DType::int32 : DType::int8;
+  l.result = random.float_dtype();
+  l.axes = {{tokens, x.strides[0], i.strides[0], y.strides[0]},
+            {slots, has_slots ? x.strides[1] : 0, i.strides[1], y.strides[1]},
+            {m, 0, 0, y.strides[2]},
+            {n, 0, 0, y.strides[3]}};
+  l.weight_strides = {0, 0, w.strides[1], w.strides[2]};
+  l.summed = {{k, x.strides[2], 0, 0}};
+  l.summed_weight_strides = {w.strides[3]};
+  l.experts = experts;
+  l.expert_stride = w.strides[0];
+  l.index_count = i.elements;
+  out.values = x.elements;
+  out.weights = w.elements;
+  out.indices = i.elements;
+  out.results = y.elements;
+  return out;
+}
+
 // Fills the positions of a rotation with values up to 2^20, with fractions if they are floats.
 inline void fill_positions(RandomLayouts& random, DType dtype, const GuardedBuffer& out, std::int64_t positions) {
   for (std::int64_t i = 0; i < positions; ++i) {
