@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "ridge/base/contains.h"
 #include "ridge/base/cores.h"
@@ -23,6 +24,7 @@
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
 #include "ridge/pool/isa.h"
+#include "ridge/program/routine.h"
 #include "ridge/run/device_machine.h"
 #include "ridge/run/device_steps.h"
 #include "ridge/run/inputs.h"
@@ -91,6 +93,7 @@ class ProgramRunner {
 
   Result<Measurement> check_and_write() {
     check_results();
+    note_used_experts();
     if (!out_.mismatch) RIDGE_TRY_STATUS(write_outputs());
     return std::move(out_);
   }
@@ -194,6 +197,30 @@ class ProgramRunner {
   void record_copies() {
     for (const PlanStep& step : plan_.steps)
       if (!step.copy_description.empty()) out_.ops[step.group].copies.push_back(step.copy_description);
+  }
+
+  // Notes routed products whose indices name fewer experts than their counts assume: their times are no longer those of
+  // other inputs, and may be below the bound.
+  void note_used_experts() {
+    for (std::size_t i = 0; i < plan_.fusion.groups.size(); ++i)
+      for (const int s : plan_.fusion.groups[i].statements)
+        if (const Routine* const routine = routine_of(statement_at(s)); routine && routine->loads.empty())
+          if (routine->kind == RoutineKind::routed) out_.ops[i].note = describe_used_experts(s);
+  }
+  std::string describe_used_experts(int statement) const {
+    const std::vector<int> operands = expression_operands(std::get<Expression>(statement_at(statement).op));
+    const Array ids = storage_[static_cast<std::size_t>(operands[2])].array();
+    std::set<double> used;
+    for (std::int64_t n = 0; n < ids.elements; ++n) used.insert(read_element(ids, n));
+    const Routine& routine = *routine_of(statement_at(statement));
+    const auto experts = static_cast<double>(
+        axis_along(shapes_[static_cast<std::size_t>(operands[1])], axis_key(routine.over.front())).extent);
+    const auto per_row = static_cast<double>(shapes_[static_cast<std::size_t>(operands[2])].back().extent);
+    if (per_row > experts) return {};
+    const double counted = experts * (1 - std::pow(1 - per_row / experts, static_cast<double>(ids.elements) / per_row));
+    if (static_cast<double>(used.size()) > 0.9 * counted) return {};
+    return fmt::format("its indices name {} of {} experts; the bound counts {}, the mean of uniform indices",
+                       used.size(), experts, format_significant(counted, 3));
   }
 
   void check_results() {

@@ -46,6 +46,20 @@ TEST(Run, routines_run_between_other_statements) {
   }
 }
 
+// All rows have the scores of one bias, so that they choose the same two experts.
+TEST(Run, notes_rows_that_share_few_experts) {
+  const std::string in = "x: f32[N, D]  w: f32[E, F, D]\n", routed = "u: f32[N, 2, F] = routed(x, w, i over E)";
+  const Bindings dims{{"N", 40}, {"D", 16}, {"E", 16}, {"F", 8}};
+  const auto same = measure_program(
+      in + "s: f32[N]  b: f32[E]\nr[N, E] = 0 * s + b\ni[N, 2] = topk(r over E)\n" + routed, dims, {.passes = 1});
+  ASSERT_TRUE(same.ok()) << same.error().to_string();
+  EXPECT_EQ(same->ops.back().note,
+            "its indices name 2 of 16 experts; the bound counts 15.9, the mean of uniform indices");
+  const auto uniform = measure_program(in + "i: int32[N, 2]\n" + routed, dims, {.passes = 1});
+  ASSERT_TRUE(uniform.ok()) << uniform.error().to_string();
+  EXPECT_EQ(uniform->ops.back().note, "");
+}
+
 TEST(Run, layers_of_routines_match_the_reference) {
   const std::vector<std::string> programs{
       "dims B = 9, D = 64, F = 32\n"
