@@ -18,7 +18,7 @@ struct ModelArgs {
   model::CountOptions counts;
   std::optional<std::int64_t> tensor_parallel, layer, output_tokens;
   std::optional<double> rate;
-  std::int64_t expert_parallel = 1, data_parallel = 1;
+  std::int64_t expert_parallel = 1, data_parallel = 1, pipeline_parallel = 1;
   bool plan = false, print = false, serve = false;
   OutputFormat format;
   const CLI::App* verb = nullptr;
@@ -43,8 +43,9 @@ Status check_serving(const ModelArgs& args) {
   if (!args.output_tokens)
     return usage_error("expected --output-tokens together with --serve, found none", "--serve --output-tokens 1024");
   if (args.phase == "prefill") return usage_error("expected --serve without --phase prefill");
-  if (args.rate || args.expert_parallel > 1 || args.data_parallel > 1)
-    return usage_error("expected --serve without --rate, --ep and --dp", "served times were fitted with --tp alone");
+  if (args.rate || args.expert_parallel > 1 || args.data_parallel > 1 || args.pipeline_parallel > 1)
+    return usage_error("expected --serve without --rate, --pp, --ep and --dp",
+                       "served times were fitted with --tp alone");
   return Done{};
 }
 
@@ -56,7 +57,8 @@ Status check_options(const ModelArgs& args) {
     return check_combined_options(*args.verb, "--print",
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
-  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve", "--on");
+  if (args.on.empty())
+    return check_required_option(*args.verb, "--phase --tp --pp --ep --dp --plan --rate --serve", "--on");
   return check_serving(args);
 }
 
@@ -83,6 +85,7 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
                        .tensor_parallel = args.tensor_parallel,
                        .expert_parallel = args.expert_parallel,
                        .data_parallel = args.data_parallel,
+                       .pipeline_parallel = args.pipeline_parallel,
                        .rate = args.rate};
   request.phase = find_named(phases, args.phase);
   if (args.plan) request.plan = PlanRequest{.library = find_named(libraries, args.library), .count_bytes = false};
@@ -137,6 +140,9 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--tp", args->tensor_parallel,
                    "Chips that divide heads and columns (default: the fewest that hold the model)")
       ->type_name("N");
+  verb->add_option("--pp", args->pipeline_parallel,
+                   "Stages of consecutive layers, each on chips of its own (default: 1)")
+      ->type_name("N");
   verb->add_option("--ep", args->expert_parallel, "Chips among which whole experts are divided (default: 1)")
       ->type_name("N");
   verb->add_option("--dp", args->data_parallel, "Ranks that divide the sequences (default: 1)")->type_name("N");
@@ -156,7 +162,7 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
-                        {"Machines", "--on --phase --tp --ep --dp --rate --plan --library"},
+                        {"Machines", "--on --phase --tp --pp --ep --dp --rate --plan --library"},
                         {"Serving", "--serve --output-tokens --engine"},
                         {"Program", "--print --layer"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });

@@ -11,14 +11,11 @@
 
 namespace ridge {
 
-enum class ModelPhase { prefill, decode };
-inline std::string_view name(ModelPhase phase) { return phase == ModelPhase::prefill ? "prefill" : "decode"; }
-
 struct ModelRequest {
   model::CountOptions counts = {};  // Must have a context
   ModelPhase phase = ModelPhase::decode;
   std::optional<std::int64_t> tensor_parallel = {};  // Without it, the fewest chips whose memory holds the model
-  std::int64_t expert_parallel = 1, data_parallel = 1;
+  std::int64_t expert_parallel = 1, data_parallel = 1, pipeline_parallel = 1;
   std::optional<PlanRequest> plan = {};        // If set, kernels are planned and predicted
   std::optional<ServingRequest> serving = {};  // If set, served times are predicted
   // Tokens per second that each sequence must get. Batch and chips are then those with the most tokens per second and
@@ -38,6 +35,7 @@ struct ModelOnMachine {
   std::vector<std::string> not_on_record = {};  // Times that the machine's file lacks, so that they count as 0
   std::string unavailable = {};                 // Reason why there are no numbers; all others are then empty
   double scale_bytes = 0;                       // Bytes of scales of quantized weights on one chip
+  std::optional<std::int64_t> hosts = {};       // Hosts that have the chips; nullopt if not on record
   std::optional<double> capacity_bytes = {};    // Capacity of one chip's memory; nullopt if not on record
   std::optional<ServedTimes> served = {};       // Set if requested
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
@@ -59,6 +57,11 @@ struct ModelOnMachine {
     return phase == ModelPhase::decode ? counts.batch : prefill_sequences * *counts.context;
   }
 };
+
+// Returns how many hosts have these chips, or nullopt if the machine's file has no chips of a host.
+std::optional<std::int64_t> count_hosts(const Machine& machine, std::int64_t chips);
+// Returns the times that the machine's file lacks, so that they count as 0 for this number of chips.
+std::vector<std::string> list_times_not_on_record(const Machine& machine, std::int64_t chips);
 
 // Returns the answer. Errors: a machine without a peak or bandwidth, chips that do not divide the model, options out of
 // range.
