@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ridge/cli/help.h"
+#include "ridge/cli/model_layouts.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 #include "ridge/report/model.h"
@@ -20,6 +21,7 @@ struct ModelArgs {
   std::optional<double> rate;
   std::int64_t expert_parallel = 1, data_parallel = 1, pipeline_parallel = 1;
   bool plan = false, print = false, serve = false;
+  LayoutArgs layouts;
   OutputFormat format;
   const CLI::App* verb = nullptr;
 };
@@ -49,6 +51,14 @@ Status check_serving(const ModelArgs& args) {
   return Done{};
 }
 
+Status check_rate(const ModelArgs& args) {
+  if (args.rate && !(*args.rate > 0 && *args.rate < 1e9))
+    return usage_error(fmt::format("expected --rate above 0 and below 1e9 tokens/s, found {}", *args.rate));
+  if (args.rate && args.counts.batch != 1)
+    return usage_error("expected --rate without --batch: it chooses the batch", "remove --batch or --rate");
+  return Done{};
+}
+
 Status check_options(const ModelArgs& args) {
   if (args.config.empty()) return usage_error("expected a CONFIG, found none", "ridge model llama_3_8b");
   if (!args.counts.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch --on --print", "--context"));
@@ -58,7 +68,9 @@ Status check_options(const ModelArgs& args) {
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
   if (args.on.empty())
-    return check_required_option(*args.verb, "--phase --tp --pp --ep --dp --plan --rate --serve", "--on");
+    return check_required_option(*args.verb, "--phase --tp --pp --ep --dp --plan --rate --serve --chips", "--on");
+  RIDGE_TRY_STATUS(check_rate(args));
+  RIDGE_TRY_STATUS(check_layout_options(*args.verb, args.layouts, find_named(phases, args.phase)));
   return check_serving(args);
 }
 
@@ -77,10 +89,6 @@ Result<int> print_program(const ModelArgs& args) {
 }
 
 Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
-  if (args.rate && !(*args.rate > 0 && *args.rate < 1e9))
-    return usage_error(fmt::format("expected --rate above 0 and below 1e9 tokens/s, found {}", *args.rate));
-  if (args.rate && args.counts.batch != 1)
-    return usage_error("expected --rate without --batch: it chooses the batch", "remove --batch or --rate");
   ModelRequest request{.counts = args.counts,
                        .tensor_parallel = args.tensor_parallel,
                        .expert_parallel = args.expert_parallel,
@@ -108,6 +116,10 @@ Result<int> run_model(ModelArgs& args) {
   args.counts.cache_dtype = cache_dtype;
   RIDGE_TRY(count, api::count_model(args.config, args.counts));
   if (args.print) return print_program(args);
+  if (!args.layouts.chips.empty()) {
+    LayoutRequest request{.counts = args.counts, .phase = find_named(phases, args.phase), .rate = args.rate};
+    return print_layouts({*args.verb, args.config, args.on, count}, std::move(request), args.layouts, args.format);
+  }
   if (!args.on.empty()) return print_times(args, count);
   return print_result(args.format, render_text(count, text_style()), render_json(count), "parts");
 }
@@ -122,6 +134,8 @@ void add_model(CLI::App& app, int& code) {
       "  ridge model llama_3_8b\n"
       "  ridge model llama_3_70b --context 8192 --batch 16 --on h100,h200\n"
       "  ridge model llama_3_70b --context 8192 --rate 50 --on h100,h200,b200\n"
+      "  ridge model llama_3_70b --context 8192 --batch 256 --on h200 --chips 64 --best\n"
+      "  ridge model llama_3_70b --context 8192 --on h100,h200,b200 --chips 1..16 --svg front.svg\n"
       "  ridge model llama_3_70b --context 1024 --batch 64 --on h200 --tp 4 --serve --output-tokens 1024\n"
       "  ridge model my_model/config.json --dtype f16 --json\n"
       "  ridge model qwen3_8b --context 4096 --print --layer 0 | ridge explain - --on h200\n");
@@ -148,6 +162,7 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--dp", args->data_parallel, "Ranks that divide the sequences (default: 1)")->type_name("N");
   verb->add_option("--rate", args->rate, "Tokens/s that each sequence must get: chooses chips and batch")
       ->type_name("R");
+  add_layout_options(*verb, args->layouts);
   verb->add_flag("--plan", args->plan, "Plan kernels and predict their times, in addition to the bound");
   verb->add_option("--library", args->library, "With --plan: kernels of ridge or cublaslt (default: ridge)")
       ->check(one_named(libraries))
@@ -163,6 +178,7 @@ void add_model(CLI::App& app, int& code) {
   add_format_options(*verb, args->format, "ridge.model/1");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
                         {"Machines", "--on --phase --tp --pp --ep --dp --rate --plan --library"},
+                        {"Layouts", "--chips --best --svg"},
                         {"Serving", "--serve --output-tokens --engine"},
                         {"Program", "--print --layer"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });

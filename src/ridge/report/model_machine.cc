@@ -357,6 +357,9 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   if (machines.size() > 1) {
     add_line(out, comparison_line(count, machines));
     out += machines_table(machines, style);
+    if (const auto& x = machines.back().break_even)
+      add_line(out, fmt::format("from {} on, {} gives more tokens/s a chip than {} with these chips",
+                                count_text(x->batch, "sequence"), x->better, x->other));
     for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);
     return out;
   }
@@ -400,6 +403,8 @@ std::string render_json(const model::ModelCount& count, const std::vector<ModelO
   } else {
     out["machines"] = Json::array();
     for (const ModelOnMachine& machine : machines) out["machines"].push_back(machine_json(machine));
+    if (const auto& x = machines.back().break_even)
+      out["break_even"] = {{"machine", x->better}, {"other", x->other}, {"batch", x->batch}};
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

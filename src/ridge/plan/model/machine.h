@@ -23,6 +23,12 @@ struct ModelRequest {
   std::optional<double> rate = {};
 };
 
+// The batch from which the second of two machines gives more tokens per second and chip, or gives fewer.
+struct BreakEven {
+  std::string better, other;  // Machines; the first one gives more from `batch` on
+  std::int64_t batch = 0;
+};
+
 struct ModelOnMachine {
   std::string machine;
   model::CountOptions counts = {};
@@ -40,6 +46,8 @@ struct ModelOnMachine {
   std::optional<ServedTimes> served = {};       // Set if requested
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
   std::optional<std::int64_t> max_batch = {}, max_context = {};
+
+  std::optional<BreakEven> break_even = {};  // With the machine of the preceding answer, if there are two
 
   const ModelStep& step() const { return phase == ModelPhase::decode ? decode : prefill; }
   double memory_bytes() const {
