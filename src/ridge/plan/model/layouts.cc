@@ -48,14 +48,12 @@ class LayoutSearch {
   // numbers.
   Result<LayoutRanking> finish() {
     if (out_.layouts.empty() && out_.unfit.empty() && out_.slow.empty() && first_error_) return *first_error_;
-    for (auto* list : {&out_.layouts, &out_.unfit, &out_.slow}) {
-      sort_best_first(*list);
-      if (list == &out_.layouts) select_layouts();
-      if (request_.phase == ModelPhase::prefill) continue;
-      for (LayoutTimes& x : *list) {
-        RIDGE_TRY(prefill, predictor_.predict(x.layout, x.layout.data, ModelPhase::prefill));
-        x.first_token_s = prefill.bound_s;
-      }
+    for (auto* list : {&out_.layouts, &out_.unfit, &out_.slow}) sort_best_first(*list);
+    select_layouts();
+    for (LayoutTimes& x : out_.layouts) {
+      if (request_.phase == ModelPhase::prefill) break;
+      RIDGE_TRY(prefill, predictor_.predict(x.layout, x.layout.data, ModelPhase::prefill));
+      x.first_token_s = prefill.bound_s;
     }
     return std::move(out_);
   }
@@ -67,7 +65,10 @@ class LayoutSearch {
     out.context = *request_.counts.context;
     out.hosts = count_hosts(machine_, layout.chips());
     out.micro_batches = step.micro_batches;
-    (request_.phase == ModelPhase::decode ? out.token_s : out.first_token_s) = step.bound_s;
+    if (request_.phase == ModelPhase::decode)
+      out.token_s = step.bound_s;
+    else
+      out.first_token_s = step.bound_s;
     out.network_share = step.network_s / (step.bound_s - step.others_s);
     out.memory_bytes = step.parameter_bytes + step.scale_bytes + step.cache_bytes + step.activation_bytes;
     out.fits = !out_.capacity_bytes || out.memory_bytes <= *out_.capacity_bytes;

@@ -33,13 +33,15 @@ struct LayoutTimes {
   std::optional<std::int64_t> hosts = {};
   ModelPhase phase = ModelPhase::decode;
   std::int64_t context = 1, batch = 1, micro_batches = 1;
-  double token_s = 0;        // A token of each sequence
-  double first_token_s = 0;  // Prefill of one sequence of each data rank, or of the batch if prefill is the phase
+  double token_s = 0;  // A token of each sequence
+  // Prefill of one sequence of each data rank, or of the batch if prefill is the phase; nullopt in decoding if the
+  // layout does not fit or is too slow
+  std::optional<double> first_token_s = {};
   double network_share = 0;  // Part of the phase's time, but for other micro-batches
   double memory_bytes = 0;   // Memory of one chip of the fullest stage
   bool fits = true;
   bool reaches_rate = true;
-  double step_s() const { return phase == ModelPhase::decode ? token_s : first_token_s; }
+  double step_s() const { return phase == ModelPhase::decode ? token_s : *first_token_s; }
   double tokens_per_s_per_chip() const;
 };
 

@@ -92,7 +92,10 @@ Status add_collectives(const model::PartProgram& part, const Machine& machine, P
 }
 
 void add_memory(const model::PartProgram& part, const AnalyzedPart& step, PartStep& out) {
-  const MemoryUse memory = analyze_memory(step.program, step.explanation, {}, step.groups);
+  // Without options, no sizes that fit are solved for.
+  const Explanation& explanation = step.explanation;
+  const MemoryUse memory =
+      analyze_memory(step.program, explanation.machine, explanation.dims, {}, explanation.dim_names, step.groups);
   double inputs = 0, dropped = 0;
   for (const TensorMemory& tensor : memory.tensors) {
     if (tensor.role != TensorRole::input || tensor.use == InputUse::activation) continue;

@@ -18,7 +18,7 @@ Json layout_times_json(const LayoutTimes& x) {
       {"batch", x.batch},
       {"micro_batches", x.micro_batches},
       {"time_s", x.step_s()},
-      {"ttft_s", x.first_token_s},
+      {"ttft_s", or_null(x.first_token_s)},
       {"tokens_per_s_per_sequence", is_decode ? Json(1 / x.token_s) : Json(nullptr)},
       {"tokens_per_s_per_chip", x.tokens_per_s_per_chip()},
       {"network_share", x.network_share},

@@ -139,11 +139,11 @@ std::string layouts_table(const LayoutReport& report, const std::vector<LayoutTi
   add_column(true, "tokens/s a chip", [](const Times& x) { return rate_text(x.tokens_per_s_per_chip()); });
   add_column(is_decode, "a token, at least", [](const Times& x) { return format_with_prefix(x.token_s, "s"); });
   add_column(true, is_decode ? "first token, at least" : "prefill, at least",
-             [](const Times& x) { return format_with_prefix(x.first_token_s, "s"); });
+             [](const Times& x) { return format_with_prefix(x.first_token_s.value_or(0), "s"); });
   add_column(true, "network", [](const Times& x) { return format_percent(x.network_share); });
   add_column(true, "memory a chip", [](const Times& x) { return format_with_prefix(x.memory_bytes, "B"); });
   return text_table(
-      cells, {.right = right, .omit_first = {"memory a chip", "a token, at least", "first token, at least"}}, style);
+      cells, {.right = right, .omit_first = {"a token, at least", "memory a chip", "first token, at least"}}, style);
 }
 
 // Returns sentences about layouts that are not in the table.
