@@ -82,6 +82,21 @@ TEST_F(CliTest, ModelRanksLayouts) {
       << prefill.out;
 }
 
+TEST_F(CliTest, ModelSaysWhatLayoutsAreNotCheckedFor) {
+  const ProcessResult answer = ridge(
+      {"model", "llama_3_2_1b", "--context", "64", "--batch", "2", "--on", "xeon_8480", "--chips", "2", "--best"});
+  EXPECT_NE(answer.out.find("\nxeon_8480: the capacity of its memory is not on record, so all layouts count as if they "
+                            "fit\nxeon_8480: the time of a launch and the latency of its links are not on record "),
+            std::string::npos)
+      << answer.out;
+  EXPECT_NE(answer.out.find("\nxeon_8480: no numbers for 2 layouts: machine 'xeon_8480' has no link on record\n"),
+            std::string::npos)
+      << answer.out;
+  const ProcessResult hosts = ridge({"model", "llama_3_8b", "--context", "64", "--on", "h200,b200", "--tp", "16"});
+  EXPECT_NE(hosts.out.find("\nmachine  chips  hosts  sequences  "), std::string::npos) << hosts.out;
+  EXPECT_NE(hosts.out.find("\nh200        16      2          1  "), std::string::npos) << hosts.out;
+}
+
 TEST_F(CliTest, ModelShowsThroughputAgainstLatency) {
   const std::string svg = path("front.svg");
   const std::vector<std::string> command{"model",     "llama_3_8b", "--context", "8192",  "--on",

@@ -173,7 +173,11 @@ std::string modules_table(const ModelOnMachine& x, const TextStyle& style) {
 
 std::string machines_table(const std::vector<ModelOnMachine>& machines, const TextStyle& style) {
   const bool is_predicted = std::any_of(machines.begin(), machines.end(), has_prediction);
-  Cells cells{{"machine", "chips", "sequences", "tokens/s a sequence", "tokens/s a chip"}};
+  const bool has_hosts =
+      std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.hosts.value_or(1) > 1; });
+  Cells cells{{"machine", "chips"}};
+  if (has_hosts) cells[0].emplace_back("hosts");
+  cells[0].insert(cells[0].end(), {"sequences", "tokens/s a sequence", "tokens/s a chip"});
   if (is_predicted) cells[0].insert(cells[0].end(), {"a token, expected", "first token, expected"});
   const bool is_served = std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.served; });
   if (is_served) cells[0].insert(cells[0].end(), {"a token, served", "first token, served"});
@@ -185,9 +189,11 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
       cells.back().resize(cells[0].size(), "-");
       continue;
     }
-    std::vector<std::string> row{x.machine, std::to_string(x.layout.chips()), group_digits(x.counts.batch),
-                                 format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"),
-                                 readable_rate(x.tokens_per_s_per_chip())};
+    std::vector<std::string> row{x.machine, std::to_string(x.layout.chips())};
+    if (has_hosts) row.push_back(or_dash(x.hosts));
+    row.insert(row.end(), {group_digits(x.counts.batch),
+                           format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"),
+                           readable_rate(x.tokens_per_s_per_chip())});
     if (is_predicted)
       for (const ModelStep* step : {&x.decode, &x.prefill})
         row.push_back(step->predicted_s ? readable_seconds(step->predicted_s->expected) : "-");

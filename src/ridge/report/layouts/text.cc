@@ -116,6 +116,8 @@ std::string layouts_table(const LayoutReport& report, const std::vector<LayoutTi
   const bool has_machines = report.rankings.size() > 1, is_decode = is_decoding(report);
   const bool has_experts = report.count.active_parameters != report.count.parameters;
   const bool has_batches = report.request.rate || report.request.selection == LayoutSelection::pareto_front;
+  const bool has_hosts = std::any_of(layouts.begin(), layouts.end(),
+                                     [&](const LayoutTimes& x) { return x.hosts != layouts.front().hosts; });
   Cells cells{{}};
   std::vector<bool> right;
   const auto add_column = [&](bool is_shown, const std::string& header, auto&& cell) {
@@ -130,6 +132,7 @@ std::string layouts_table(const LayoutReport& report, const std::vector<LayoutTi
   using Times = LayoutTimes;
   add_column(has_machines, "machine", [](const Times& x) { return x.machine; });
   add_column(true, "chips", [](const Times& x) { return group_digits(x.layout.chips()); });
+  add_column(has_hosts, "hosts", [](const Times& x) { return or_dash(x.hosts); });
   add_column(true, "tp", [](const Times& x) { return std::to_string(x.layout.tensor); });
   add_column(true, "pp", [](const Times& x) { return std::to_string(x.layout.pipeline); });
   add_column(true, "dp", [](const Times& x) { return std::to_string(x.layout.data); });
@@ -143,7 +146,8 @@ std::string layouts_table(const LayoutReport& report, const std::vector<LayoutTi
   add_column(true, "network", [](const Times& x) { return format_percent(x.network_share); });
   add_column(true, "memory a chip", [](const Times& x) { return format_with_prefix(x.memory_bytes, "B"); });
   return text_table(
-      cells, {.right = right, .omit_first = {"a token, at least", "memory a chip", "first token, at least"}}, style);
+      cells, {.right = right, .omit_first = {"hosts", "a token, at least", "memory a chip", "first token, at least"}},
+      style);
 }
 
 // Returns sentences about layouts that are not in the table.
@@ -167,6 +171,9 @@ std::vector<std::string> list_omissions(const LayoutReport& report, std::size_t 
     if (x.without_link > 0)
       out.push_back(
           fmt::format("{}: no numbers for {}: {}", x.machine, plural(x.without_link, "layout"), x.link_error));
+    if (!x.capacity_bytes && x.unavailable.empty())
+      out.push_back(fmt::format("{}: the capacity of its memory is not on record, so all layouts count as if they fit",
+                                x.machine));
     if (!x.not_on_record.empty())
       out.push_back(fmt::format("{}: {} {} not on record and count{} as 0, so its times are too low", x.machine,
                                 fmt::join(x.not_on_record, " and "), x.not_on_record.size() == 1 ? "is" : "are",
