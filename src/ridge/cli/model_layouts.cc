@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ridge/base/string_util.h"
 #include "ridge/cli/help.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/program/ranges.h"

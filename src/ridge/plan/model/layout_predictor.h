@@ -15,6 +15,7 @@
 #include "ridge/machine/machine.h"
 #include "ridge/model/program.h"
 #include "ridge/plan/model/step.h"
+#include "ridge/roofline/sending/transfer_cost.h"
 
 namespace ridge {
 

@@ -1,6 +1,5 @@
 // Throughput against latency: a curve for each machine through its layouts, a dot for each with a description on hover.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +12,7 @@ namespace ridge {
 namespace {
 
 constexpr double front_width = 1100, front_height = 600;
-constexpr std::size_t machine_name_length = 24, max_remark_length = 150;
+constexpr std::size_t machine_name_length = 24;
 
 // Machines beyond the number of colours have dashed curves.
 std::string_view find_dashes(std::size_t number) { return number < series_colours ? "" : " stroke-dasharray=\"6 4\""; }
@@ -44,7 +43,7 @@ std::string draw_name(const LayoutRanking& ranking, std::size_t number, double s
   const double y = plot.top + 14 + spacing * static_cast<double>(number);
   return draw_polyline(series, {{plot.right + 18, y - 4}, {plot.right + 42, y - 4}}, find_dashes(number)) +
          draw_text(fmt::format("n{}", series), {plot.right + 50, y},
-                   truncate_text(ranking.machine, machine_name_length));
+                   truncate_text(ranking.machine, machine_name_length) + (ranking.not_on_record.empty() ? "" : " *"));
 }
 
 std::string draw_front(const LayoutRanking& ranking, std::size_t number, const FrontScales& scales) {
@@ -64,15 +63,14 @@ std::string draw_front(const LayoutRanking& ranking, std::size_t number, const F
   return out;
 }
 
-// Returns which machines' times are too low, as in the text.
-std::string draw_remarks(const std::vector<LayoutRanking>& rankings, double left) {
-  std::vector<std::string> parts;
-  for (const LayoutRanking& ranking : rankings)
-    if (!ranking.not_on_record.empty())
-      parts.push_back(fmt::format("{} without {}", ranking.machine, fmt::join(ranking.not_on_record, " and ")));
-  if (parts.empty()) return {};
+// Returns a line that explains the star after machines with `not_on_record`.
+std::string draw_remark(const std::vector<LayoutRanking>& rankings, double left) {
+  const bool has_star =
+      std::any_of(rankings.begin(), rankings.end(), [](const LayoutRanking& x) { return !x.not_on_record.empty(); });
+  if (!has_star) return {};
   return draw_text("soft", {left, front_height - 10},
-                   truncate_text("not on record: " + fmt::format("{}", fmt::join(parts, "; ")), max_remark_length));
+                   "* the time of a launch or the latency of links is not on record and counts as 0: "
+                   "these machines look faster than they are");
 }
 
 }  // namespace
@@ -100,7 +98,7 @@ std::string render_svg(const LayoutReport& report) {
     out += draw_front(ranking, number, scales) + draw_name(ranking, number, spacing, plot);
     ++number;
   }
-  return out + draw_remarks(report.rankings, plot.left) + "</svg>\n";
+  return out + draw_remark(report.rankings, plot.left) + "</svg>\n";
 }
 
 }  // namespace ridge
