@@ -70,7 +70,7 @@ Status check_options(const ModelArgs& args) {
   if (args.on.empty())
     return check_required_option(*args.verb, "--phase --tp --pp --ep --dp --plan --rate --serve --chips", "--on");
   RIDGE_TRY_STATUS(check_rate(args));
-  RIDGE_TRY_STATUS(check_layout_options(*args.verb, args.layouts, find_named(phases, args.phase)));
+  RIDGE_TRY_STATUS(check_layout_options(*args.verb, args.layouts, args.phase));
   return check_serving(args);
 }
 

@@ -34,14 +34,17 @@ void add_layout_options(CLI::App& verb, LayoutArgs& args) {
   verb.add_option("--svg", args.svg, "With --chips: plot throughput against latency into this file")->type_name("FILE");
 }
 
-Status check_layout_options(const CLI::App& verb, const LayoutArgs& args, ModelPhase phase) {
+Status check_layout_options(const CLI::App& verb, const LayoutArgs& args, const std::string& phase) {
   if (args.chips.empty()) return check_required_option(verb, "--best --svg", "--chips");
   RIDGE_TRY_STATUS(check_combined_options(
       verb, "--chips", "--dtype --cache-dtype --context --batch --on --phase --rate --best --svg --json --csv --md"));
+  const bool is_prefill = phase == name(ModelPhase::prefill);
+  if (!is_prefill && phase != name(ModelPhase::decode))
+    return usage_error(fmt::format("expected --chips with --phase prefill or decode, found {}", phase));
   const bool has_batch = chooses_batch(verb) || args.best;
-  if (phase == ModelPhase::prefill && verb.count("--rate") > 0)
+  if (is_prefill && verb.count("--rate") > 0)
     return usage_error("expected --chips and --rate without --phase prefill: the rate is that of decoding");
-  if (phase == ModelPhase::prefill && !has_batch)
+  if (is_prefill && !has_batch)
     return usage_error("expected --batch or --best together with --chips and --phase prefill, found none",
                        "without them, the search chooses batches of decoding");
   if (!args.svg.empty() && has_batch)

@@ -14,7 +14,7 @@ struct LayoutArgs {
 };
 void add_layout_options(CLI::App& verb, LayoutArgs& args);
 // Errors (usage): options that cannot be combined, or that need others.
-Status check_layout_options(const CLI::App& verb, const LayoutArgs& args, ModelPhase phase);
+Status check_layout_options(const CLI::App& verb, const LayoutArgs& args, const std::string& phase);
 
 struct LayoutSubject {
   const CLI::App& verb;

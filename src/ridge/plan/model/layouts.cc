@@ -52,8 +52,9 @@ class LayoutSearch {
     select_layouts();
     for (LayoutTimes& x : out_.layouts) {
       if (request_.phase == ModelPhase::prefill) break;
-      RIDGE_TRY(prefill, predictor_.predict(x.layout, x.layout.data, ModelPhase::prefill));
-      x.first_token_s = prefill.bound_s;
+      // A model may have programs for decoding alone; its layouts then have no time to the first token.
+      const auto prefill = predictor_.predict(x.layout, x.layout.data, ModelPhase::prefill);
+      if (prefill) x.first_token_s = prefill->bound_s;
     }
     return std::move(out_);
   }

@@ -34,8 +34,8 @@ struct LayoutTimes {
   ModelPhase phase = ModelPhase::decode;
   std::int64_t context = 1, batch = 1, micro_batches = 1;
   double token_s = 0;  // A token of each sequence
-  // Prefill of one sequence of each data rank, or of the batch if prefill is the phase; nullopt in decoding if the
-  // layout does not fit or is too slow
+  // Prefill of one sequence of each data rank, or of the batch if prefill is the phase. In decoding, nullopt if the
+  // layout does not fit or is too slow, or if the model has no program for prefill.
   std::optional<double> first_token_s = {};
   double network_share = 0;  // Part of the phase's time, but for other micro-batches
   double memory_bytes = 0;   // Memory of one chip of the fullest stage

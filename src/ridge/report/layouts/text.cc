@@ -142,7 +142,7 @@ std::string layouts_table(const LayoutReport& report, const std::vector<LayoutTi
   add_column(true, "tokens/s a chip", [](const Times& x) { return rate_text(x.tokens_per_s_per_chip()); });
   add_column(is_decode, "a token, at least", [](const Times& x) { return format_with_prefix(x.token_s, "s"); });
   add_column(true, is_decode ? "first token, at least" : "prefill, at least",
-             [](const Times& x) { return format_with_prefix(x.first_token_s.value_or(0), "s"); });
+             [](const Times& x) { return x.first_token_s ? format_with_prefix(*x.first_token_s, "s") : "-"; });
   add_column(true, "network", [](const Times& x) { return format_percent(x.network_share); });
   add_column(true, "memory a chip", [](const Times& x) { return format_with_prefix(x.memory_bytes, "B"); });
   return text_table(
