@@ -167,7 +167,7 @@ TEST(LayoutsTest, FrontHasEveryBatchThatNoOtherExceeds) {
 }
 
 // Points of (time, sequences on one chip): (1, 1) and (2, 3) are on the front, (2, 1) and (3, 4.5) are not; of two
-// equal ones, that on fewer chips is. The last point has more tokens per second than the second only by rounding.
+// equal ones, that on fewer chips is. The last point gives more tokens per second than (2, 3) only by rounding.
 TEST(LayoutsTest, FrontLeavesOutWhatAnotherExceeds) {
   const auto make = [](double seconds, std::int64_t batch, std::int64_t data) {
     return LayoutTimes{.machine = "h200", .layout = {.data = data}, .batch = batch, .token_s = seconds};
