@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ridge/model/count.h"
+#include "ridge/plan/model/layouts.h"
 #include "ridge/plan/model/machine.h"
 
 namespace ridge {
@@ -63,6 +66,19 @@ TEST(LayoutPredictorTest, DecodingTakesTheLatencyOrTheSlowestStage) {
   EXPECT_EQ(alone->micro_batches, 1);
   EXPECT_DOUBLE_EQ(alone->bound_s, 9 + 5 + 0.5 + 1) << "one sequence passes one stage after the other";
   EXPECT_EQ(alone->others_s, 0);
+}
+
+// One sequence passes both stages in 15.5 s; two take 18 s, which is too slow for a token in 16 s.
+TEST(LayoutPredictorTest, FewerSequencesThanStagesReachAHigherRate) {
+  LayoutRequest request{.chips = {2}, .rate = 1.0 / 16};
+  request.counts.context = 4;
+  const auto ranking = rank_layouts(make_tiny_model(3), request, make_round_machine(1e25, 1));
+  ASSERT_TRUE(ranking) << ranking.error().to_string();
+  const auto stages = std::find_if(ranking->layouts.begin(), ranking->layouts.end(),
+                                   [](const LayoutTimes& x) { return x.layout.pipeline == 2; });
+  ASSERT_NE(stages, ranking->layouts.end());
+  EXPECT_EQ(stages->batch, 1);
+  EXPECT_DOUBLE_EQ(stages->token_s, 15.5);
 }
 
 // Sequences that the stages do not divide: 5 in 4 stages are micro-batches of 2, 2 and 1.
