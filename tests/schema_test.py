@@ -107,6 +107,8 @@ COMMANDS = [
     ["explain", "x: bf16[B, D_X]   w: bf16[D_X, F]\ny: bf16[B, F] = x * w", "--on", "h100", "X=8", *SIZES],
     ["model", "llama_3_8b"],
     ["model", "gemma_3_1b", "--context", "4096", "--batch", "2"],
+    ["model", "llama_3_8b", "--context", "4096", "--batch", "8", "--on", "h200", "--pp", "4"],
+    ["model", "llama_3_8b", "--context", "4096", "--on", "h200", "--chips", "1..4"],
 ]
 # Output of commands that take long, or need a device or other libraries.
 RECORDED = [("probe", "tests/golden/probe.json"), ("bench", "tests/golden/bench_cpu_products.json"),

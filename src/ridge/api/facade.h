@@ -13,6 +13,7 @@
 #include "ridge/model/count.h"
 #include "ridge/plan/kernel_list.h"
 #include "ridge/plan/llama_decode.h"
+#include "ridge/plan/model/layouts.h"
 #include "ridge/plan/model/machine.h"
 #include "ridge/plan/model/training.h"
 #include "ridge/plan/streaming/metapipe_mapping.h"
@@ -145,6 +146,9 @@ Result<model::ModelCount> count_model(const std::string& config, const model::Co
 // answer. Errors: those of `count_model`, of the machines, and of `predict_model`.
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
                                                   const std::vector<MachineChoice>& machines);
+// Ranks layouts of chips on each machine. Same errors, and those of `rank_layouts`.
+Result<std::vector<LayoutRanking>> rank_layouts(const std::string& config, const LayoutRequest& request,
+                                                const std::vector<MachineChoice>& machines);
 // Returns the program of a step: of one layer, or of the whole model.
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
                                         const std::optional<std::int64_t>& layer);

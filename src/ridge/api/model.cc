@@ -36,8 +36,23 @@ Result<model::ModelCount> count_model(const std::string& config, const model::Co
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
                                                   const std::vector<MachineChoice>& machines) {
   RIDGE_TRY(found, model::find_config(config));
-  return predict_on_each<ModelOnMachine>(
-      machines, [&](const Machine& machine) { return ridge::predict_model(found, request, machine); });
+  RIDGE_TRY(out, predict_on_each<ModelOnMachine>(
+                     machines, [&](const Machine& machine) { return ridge::predict_model(found, request, machine); }));
+  const auto lacks_numbers = [](const ModelOnMachine& x) { return !x.unavailable.empty(); };
+  const bool is_decoding = request.phase == ModelPhase::decode && !request.rate;
+  if (out.size() != 2 || !is_decoding || std::any_of(out.begin(), out.end(), lacks_numbers)) return out;
+  RIDGE_TRY(first, machine_of(machines[0]));
+  RIDGE_TRY(second, machine_of(machines[1]));
+  RIDGE_TRY(break_even, find_break_even(found, {out[0], first}, {out[1], second}));
+  out[1].break_even = break_even;
+  return out;
+}
+
+Result<std::vector<LayoutRanking>> rank_layouts(const std::string& config, const LayoutRequest& request,
+                                                const std::vector<MachineChoice>& machines) {
+  RIDGE_TRY(found, model::find_config(config));
+  return predict_on_each<LayoutRanking>(
+      machines, [&](const Machine& machine) { return ridge::rank_layouts(found, request, machine); });
 }
 
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,

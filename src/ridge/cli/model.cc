@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ridge/cli/help.h"
+#include "ridge/cli/model_layouts.h"
 #include "ridge/cli/model_training.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
@@ -23,8 +24,9 @@ struct ModelArgs {
   std::optional<std::int64_t> speculate;
   std::optional<double> acceptance;
   std::string draft;
-  std::int64_t expert_parallel = 1, data_parallel = 1;
+  std::int64_t expert_parallel = 1, data_parallel = 1, pipeline_parallel = 1;
   bool plan = false, print = false, serve = false;
+  LayoutArgs layouts;
   OutputFormat format;
   const CLI::App* verb = nullptr;
 };
@@ -49,8 +51,17 @@ Status check_serving(const ModelArgs& args) {
   if (!args.output_tokens)
     return usage_error("expected --output-tokens together with --serve, found none", "--serve --output-tokens 1024");
   if (args.phase == "prefill") return usage_error("expected --serve without --phase prefill");
-  if (args.rate || args.expert_parallel > 1 || args.data_parallel > 1)
-    return usage_error("expected --serve without --rate, --ep and --dp", "served times were fitted with --tp alone");
+  if (args.rate || args.expert_parallel > 1 || args.data_parallel > 1 || args.pipeline_parallel > 1)
+    return usage_error("expected --serve without --rate, --pp, --ep and --dp",
+                       "served times were fitted with --tp alone");
+  return Done{};
+}
+
+Status check_rate(const ModelArgs& args) {
+  if (args.rate && !(*args.rate > 0 && *args.rate < 1e9))
+    return usage_error(fmt::format("expected --rate above 0 and below 1e9 tokens/s, found {}", *args.rate));
+  if (args.rate && args.counts.batch != 1)
+    return usage_error("expected --rate without --batch: it chooses the batch", "remove --batch or --rate");
   return Done{};
 }
 
@@ -74,8 +85,10 @@ Status check_options(const ModelArgs& args) {
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
   if (args.on.empty())
-    return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve --price --speculate",
-                                 "--on");
+    return check_required_option(*args.verb,
+                                 "--phase --tp --pp --ep --dp --plan --rate --serve --price --speculate --chips", "--on");
+  RIDGE_TRY_STATUS(check_rate(args));
+  RIDGE_TRY_STATUS(check_layout_options(*args.verb, args.layouts, args.phase));
   RIDGE_TRY_STATUS(check_speculation(args));
   if (args.price && !(*args.price >= 0 && *args.price <= 1e9))
     return usage_error(fmt::format("expected --price from 0 to 1e+09, found {:g}", *args.price));
@@ -109,14 +122,11 @@ Result<int> print_training_times(const ModelArgs& args, const model::ModelCount&
 }
 
 Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
-  if (args.rate && !(*args.rate > 0 && *args.rate < 1e9))
-    return usage_error(fmt::format("expected --rate above 0 and below 1e9 tokens/s, found {}", *args.rate));
-  if (args.rate && args.counts.batch != 1)
-    return usage_error("expected --rate without --batch: it chooses the batch", "remove --batch or --rate");
   ModelRequest request{.counts = args.counts,
                        .tensor_parallel = args.tensor_parallel,
                        .expert_parallel = args.expert_parallel,
                        .data_parallel = args.data_parallel,
+                       .pipeline_parallel = args.pipeline_parallel,
                        .rate = args.rate};
   request.phase = find_named(phases, args.phase);
   request.price = args.price;
@@ -147,6 +157,10 @@ Result<int> run_model(ModelArgs& args) {
   args.counts.cache_dtype = cache_dtype;
   RIDGE_TRY(count, api::count_model(args.config, args.counts));
   if (args.print) return print_program(args);
+  if (!args.layouts.chips.empty()) {
+    LayoutRequest request{.counts = args.counts, .phase = find_named(phases, args.phase), .rate = args.rate};
+    return print_layouts({*args.verb, args.config, args.on, count}, std::move(request), args.layouts, args.format);
+  }
   if (!args.on.empty())
     return args.phase == training_phase ? print_training_times(args, count) : print_times(args, count);
   return print_result(args.format, render_text(count, text_style()), render_json(count), "parts");
@@ -162,6 +176,8 @@ void add_model(CLI::App& app, int& code) {
       "  ridge model llama_3_8b\n"
       "  ridge model llama_3_70b --context 8192 --batch 16 --on h100,h200\n"
       "  ridge model llama_3_70b --context 8192 --rate 50 --on h100,h200,b200\n"
+      "  ridge model llama_3_70b --context 8192 --batch 256 --on h200 --chips 64 --best\n"
+      "  ridge model llama_3_70b --context 8192 --on h100,h200,b200 --chips 1..16 --svg front.svg\n"
       "  ridge model llama_3_70b --context 1024 --batch 64 --on h200 --tp 4 --serve --output-tokens 1024\n"
       "  ridge model llama_3_70b --context 8192 --on h100 --speculate 4 --acceptance 0.7 --draft llama_3_2_1b\n"
       "  ridge model llama_3_8b --phase train --context 8192 --batch 256 --on h100 --dp 64 --zero 3 --tokens 15T\n"
@@ -182,11 +198,15 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--tp", args->tensor_parallel,
                    "Chips that divide heads and columns (default: the fewest that hold the model)")
       ->type_name("N");
+  verb->add_option("--pp", args->pipeline_parallel,
+                   "Stages of consecutive layers, each on chips of its own (default: 1)")
+      ->type_name("N");
   verb->add_option("--ep", args->expert_parallel, "Chips among which whole experts are divided (default: 1)")
       ->type_name("N");
   verb->add_option("--dp", args->data_parallel, "Ranks that divide the sequences (default: 1)")->type_name("N");
   verb->add_option("--rate", args->rate, "Tokens/s that each sequence must get: chooses chips and batch")
       ->type_name("R");
+  add_layout_options(*verb, args->layouts);
   verb->add_flag("--plan", args->plan, "Plan kernels and predict their times, in addition to the bound");
   verb->add_option("--library", args->library, "With --plan: kernels of ridge or cublaslt (default: ridge)")
       ->check(one_named(libraries))
@@ -209,7 +229,8 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
-                        {"Machines", "--on --phase --tp --ep --dp --rate --plan --library --price"},
+                        {"Machines", "--on --phase --tp --pp --ep --dp --rate --plan --library --price"},
+                        {"Layouts", "--chips --best --svg"},
                         {"Serving", "--serve --output-tokens --engine"},
                         {"Speculative decoding", "--speculate --acceptance --draft"},
                         {"Training", "--recompute --zero --accumulate --tokens --utilisation"},

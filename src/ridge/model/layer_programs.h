@@ -20,7 +20,7 @@ struct StepSizes {
   std::int64_t feed_forward = 1, expert_width = 1, shared_width = 1, vocabulary = 1;
   std::string function = {};  // Elementwise function of the feed-forward part, "silu"
   std::string rows = {};      // "B, S", or "B" if each sequence has one new token
-  bool sends_rows_to_experts() const { return options.layout.data > 1 && options.layout.expert > 1; }
+  bool sends_rows_to_experts() const { return options.layout.sends_rows_to_experts(); }
   std::string rows_and(std::string_view dims) const { return rows + ", " + std::string(dims); }
 };
 

@@ -61,6 +61,7 @@ Status check_sizes(const StepOptions& options) {
   RIDGE_TRY_STATUS(check("--tp", options.layout.tensor, max_chips));
   RIDGE_TRY_STATUS(check("--ep", options.layout.expert, max_chips));
   RIDGE_TRY_STATUS(check("--dp", options.layout.data, max_chips));
+  RIDGE_TRY_STATUS(check("--pp", options.layout.pipeline, max_chips));
   if (options.layout.data > options.batch)
     return usage_error(
         fmt::format("expected --dp of at most --batch, which is {}, found {}", options.batch, options.layout.data));
@@ -83,11 +84,9 @@ Status divide_experts(StepSizes& sizes) {
     return input_error(
         fmt::format("{}: expected --ep 1 for a model without experts, found {}", config.name, layout.expert));
   if (!config.experts) return Done{};
-  const bool is_in_tensor_ranks = layout.data == 1 && layout.tensor % layout.expert == 0;
-  const bool is_in_data_ranks = layout.tensor == 1 && layout.data == layout.expert;
-  if (layout.expert > 1 && !is_in_tensor_ranks && !is_in_data_ranks)
+  if ((layout.sends_rows_to_experts() ? layout.data : layout.tensor) % layout.expert != 0)
     return usage_error(
-        fmt::format("expected --ep that divides --tp with --dp 1, or that equals --dp with --tp 1; found "
+        fmt::format("expected --ep that divides --tp, or that divides --dp with --tp 1; found "
                     "--tp {} --ep {} --dp {}",
                     layout.tensor, layout.expert, layout.data));
   RIDGE_TRY_STATUS(divide(config, "experts", config.experts->routed, "--ep", layout.expert, sizes.experts));
@@ -112,6 +111,9 @@ Status divide_among_chips(StepSizes& sizes) {
     RIDGE_TRY_STATUS(divide(config, "columns of the feed-forward part", config.feed_forward_width, "--tp", chips,
                             sizes.feed_forward));
   RIDGE_TRY_STATUS(divide_experts(sizes));
+  if (const auto layers = std::ssize(config.layers); sizes.options.layout.pipeline > layers)
+    return input_error(fmt::format("{}: expected --pp of at most {}, the layers of the model, found {}", config.name,
+                                   layers, sizes.options.layout.pipeline));
   sizes.batch = ceil_div(sizes.options.batch, sizes.options.layout.data);
   sizes.vocabulary = ceil_div(config.vocabulary, chips);
   return Done{};
@@ -123,7 +125,7 @@ Result<StepSizes> make_sizes(const ModelConfig& config, const StepOptions& optio
     return input_error(fmt::format("{}: expected --context of at most {}, the positions that the model has, found {}",
                                    config.name, config.learned_positions, options.context));
   StepSizes sizes{.config = config, .options = options};
-  sizes.activation = dtype_bits(options.weight_dtype) >= 16 ? options.weight_dtype : DType::bf16;
+  sizes.activation = find_activation_dtype(options);
   sizes.parameter = sizes.matrix = sizes.expert = options.weight_dtype;
   if (config.quantization) {
     RIDGE_TRY(quantized, find_quantized_dtype(config));
@@ -284,7 +286,7 @@ std::vector<std::string> note_omissions(const ModelConfig& config, const StepOpt
         "query_pre_attn_scalar");
   if (config.experts && config.experts->has_score_correction)
     notes.emplace_back("the programs leave out groups of experts (n_group) and routed_scaling_factor");
-  if (config.experts && options.layout.expert > 1 && options.layout.data == 1)
+  if (config.experts && options.layout.expert > 1 && !options.layout.sends_rows_to_experts())
     notes.emplace_back(
         "experts are counted as if each chip had columns of all; with few tokens the chip with the most "
         "tokens takes longer");
@@ -299,14 +301,27 @@ std::vector<std::string> note_omissions(const ModelConfig& config, const StepOpt
 
 }  // namespace
 
+DType find_activation_dtype(const StepOptions& options) {
+  return dtype_bits(options.weight_dtype) >= 16 ? options.weight_dtype : DType::bf16;
+}
+
+Status check_layout(const ModelConfig& config, const StepOptions& options) {
+  RIDGE_TRY_STATUS(make_sizes(config, options));
+  return Done{};
+}
+
 Result<ModelPrograms> write_programs(const ModelConfig& config, const StepOptions& options) {
   RIDGE_TRY(sizes, make_sizes(config, options));
   ModelPrograms out{.parts = {write_embedding(sizes)}, .notes = note_omissions(config, options)};
+  out.layer_parts.resize(config.layers.size());
   for (const bool has_experts : {false, true})
     for (const bool is_sliding : {false, true}) {
-      const auto count = std::count_if(config.layers.begin(), config.layers.end(), [&](const LayerConfig& layer) {
-        return layer.is_sliding == is_sliding && layer.has_experts == has_experts;
-      });
+      std::int64_t count = 0;
+      for (std::size_t i = 0; i < config.layers.size(); ++i) {
+        if (config.layers[i].is_sliding != is_sliding || config.layers[i].has_experts != has_experts) continue;
+        out.layer_parts[i] = out.parts.size();
+        ++count;
+      }
       if (count > 0)
         out.parts.push_back(write_layer(sizes, {.is_sliding = is_sliding, .has_experts = has_experts}, count));
     }

@@ -13,11 +13,16 @@
 namespace ridge::model {
 
 // Numbers of chips that divide a model. Tensor parallelism divides heads, columns and vocabulary, data parallelism the
-// sequences, expert parallelism whole experts. Experts are divided among chips that also divide the heads (`expert`
-// divides `tensor`, one data rank), or among all data ranks (`expert` equals `data`, no tensor parallelism).
+// sequences, pipeline parallelism the layers into stages, expert parallelism whole experts. Experts are divided among
+// chips that also divide the heads (`expert` divides `tensor`), or among data ranks (`expert` divides `data`, no tensor
+// parallelism). Data ranks that share no experts are independent of each other.
 struct ChipLayout {
-  std::int64_t tensor = 1, expert = 1, data = 1;
-  std::int64_t chips() const { return tensor * data; }
+  std::int64_t tensor = 1, expert = 1, data = 1, pipeline = 1;
+  std::int64_t chips() const { return tensor * data * pipeline; }
+  bool sends_rows_to_experts() const { return tensor == 1 && expert > 1; }
+  // Number of chips that exchange results within a layer.
+  std::int64_t stage_chips() const { return sends_rows_to_experts() ? expert : tensor; }
+  bool operator==(const ChipLayout&) const = default;
 };
 
 struct StepOptions {
@@ -50,11 +55,16 @@ struct PartProgram {
 
 struct ModelPrograms {
   std::vector<PartProgram> parts = {};
-  std::vector<std::string> notes = {};  // Sentences about what the programs leave out
+  std::vector<std::size_t> layer_parts = {};  // Index in `parts` of each layer of the model
+  std::vector<std::string> notes = {};        // Sentences about what the programs leave out
 };
 
-// Returns the programs of one chip. Errors: sizes out of range, a format that no dtype of the notation has, heads or
-// widths that the chips do not divide.
+// Returns the format of the results that layers pass on.
+DType find_activation_dtype(const StepOptions& options);
+// Errors: sizes out of range, a format that no dtype of the notation has, heads, widths or layers that the chips do not
+// divide.
+Status check_layout(const ModelConfig& config, const StepOptions& options);
+// Returns the programs of one chip, with all layers of the model. Same errors.
 Result<ModelPrograms> write_programs(const ModelConfig& config, const StepOptions& options);
 // Returns the whole step as one program, every layer with names of its own. Same errors; also more than one chip.
 Result<std::string> write_model_program(const ModelConfig& config, const StepOptions& options);

@@ -32,14 +32,18 @@ std::string time_text(const ModelStep& step) {
 }
 
 std::string count_text(std::int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", group_digits(count), what, count == 1 ? "" : "s");
+  const std::string_view ending = what.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", group_digits(count), what, count == 1 ? "" : ending);
 }
 
 std::string machine_text(const ModelOnMachine& x) {
-  return x.layout.chips() == 1 ? x.machine : fmt::format("{} x {}", x.layout.chips(), x.machine);
+  if (x.layout.chips() == 1) return x.machine;
+  const std::string hosts = x.hosts.value_or(1) > 1 ? fmt::format(" ({} hosts)", group_digits(*x.hosts)) : "";
+  return fmt::format("{} x {}{}", x.layout.chips(), x.machine, hosts);
 }
 
-// Shares of the bound by what limits it. Time at the memory's rate is divided in proportion to the bytes.
+// Shares of the bound by what limits it. Time at the memory's rate is divided in proportion to the bytes. With stages,
+// other micro-batches have the shares of the one whose modules are listed.
 struct TimeShare {
   std::string_view name;
   double seconds = 0;
@@ -57,6 +61,8 @@ std::vector<TimeShare> divide_bound(const ModelStep& step) {
     shares[1].seconds += s_per_byte * module.cache_bytes;
     shares[2].seconds += s_per_byte * (module.bytes - module.parameter_bytes - module.cache_bytes);
   }
+  if (step.others_s > 0)
+    for (TimeShare& share : shares) share.seconds *= step.bound_s / (step.bound_s - step.others_s);
   return shares;
 }
 
@@ -69,6 +75,17 @@ std::string shares_text(const ModelStep& step) {
     if (share.seconds >= 0.0005 * step.bound_s)
       out += fmt::format("{}{} {}", out.empty() ? "" : ", ", share.name, format_percent(share.seconds / step.bound_s));
   return out;
+}
+
+// "4 of 20 layers; 4 micro-batches of up to 8 sequences a data rank, …"; empty for one stage.
+std::string stages_text(const ModelStep& step) {
+  if (step.stages.size() <= 1) return {};
+  const std::int64_t most = step.stages.front().layers, fewest = step.stages.back().layers;
+  const double busy_s = static_cast<double>(step.micro_batches) * step.slowest_stage_s;
+  return fmt::format("{} of {}{}; {} of {}, {} each in the slowest stage, which is idle {} of the time",
+                     step.stages.size(), most == fewest ? "" : fmt::format("{} or ", fewest), count_text(most, "layer"),
+                     count_text(step.micro_batches, "micro-batch"), count_text(step.micro_batch, "sequence"),
+                     readable_seconds(step.slowest_stage_s), format_percent(std::max(0.0, 1 - busy_s / step.bound_s)));
 }
 
 std::string limits_text(const ModelOnMachine& x) {
@@ -118,6 +135,14 @@ std::string phase_line(const ModelOnMachine& x) {
                      x.counts.batch == 1 ? "" : fmt::format(", {} a sequence", format_significant(1 / seconds, 3)));
 }
 
+// Returns the expected time of one micro-batch in all stages.
+double sum_predicted_modules(const ModelStep& step) {
+  double seconds = 0;
+  for (const ModuleStep& module : step.modules)
+    if (module.predicted_s) seconds += static_cast<double>(module.layers) * module.predicted_s->expected;
+  return seconds;
+}
+
 std::string modules_table(const ModelOnMachine& x, const TextStyle& style) {
   const ModelStep& step = x.step();
   Cells cells{{"part", "module", "layers", "of time", "work", "bytes", "limiter", "bound"}};
@@ -137,6 +162,12 @@ std::string modules_table(const ModelOnMachine& x, const TextStyle& style) {
     if (m.predicted_s) time = Interval{0, layers * m.predicted_s->expected, 0};
     add_row(m.part, m.module, m.layers, layers * m.flops, layers * m.bytes, name(m.limiter), layers * m.bound_s, time);
   }
+  if (step.others_s > 0) {
+    const double expected_s = total - (step.predicted_s ? sum_predicted_modules(step) : step.bound_s - step.others_s);
+    std::optional<Interval> time;
+    if (step.predicted_s) time = Interval{0, expected_s, 0};
+    add_row("stages", "other micro-batches", 0, 0, 0, "", step.others_s, time);
+  }
   add_row("total", "", 0, step.flops, step.bytes, "", step.bound_s, step.predicted_s);
   return text_table(
       cells,
@@ -146,7 +177,11 @@ std::string modules_table(const ModelOnMachine& x, const TextStyle& style) {
 
 std::string machines_table(const std::vector<ModelOnMachine>& machines, const TextStyle& style) {
   const bool is_predicted = std::any_of(machines.begin(), machines.end(), has_prediction);
-  Cells cells{{"machine", "chips", "sequences", "tokens/s a sequence", "tokens/s a chip"}};
+  const bool has_hosts =
+      std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.hosts.value_or(1) > 1; });
+  Cells cells{{"machine", "chips"}};
+  if (has_hosts) cells[0].emplace_back("hosts");
+  cells[0].insert(cells[0].end(), {"sequences", "tokens/s a sequence", "tokens/s a chip"});
   if (is_predicted) cells[0].insert(cells[0].end(), {"a token, expected", "first token, expected"});
   const bool is_served = std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.served; });
   if (is_served) cells[0].insert(cells[0].end(), {"a token, served", "first token, served"});
@@ -162,9 +197,11 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
       cells.back().resize(cells[0].size(), "-");
       continue;
     }
-    std::vector<std::string> row{x.machine, std::to_string(x.layout.chips()), group_digits(x.counts.batch),
-                                 format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"),
-                                 readable_rate(x.tokens_per_s_per_chip())};
+    std::vector<std::string> row{x.machine, std::to_string(x.layout.chips())};
+    if (has_hosts) row.push_back(or_dash(x.hosts));
+    row.insert(row.end(), {group_digits(x.counts.batch),
+                           format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"),
+                           readable_rate(x.tokens_per_s_per_chip())});
     if (is_predicted)
       for (const ModelStep* step : {&x.decode, &x.prefill})
         row.push_back(step->predicted_s ? readable_seconds(step->predicted_s->expected) : "-");
@@ -266,38 +303,59 @@ Json module_json(const ModuleStep& m) {
           {"predicted_s", m.predicted_s ? interval_json(*m.predicted_s) : Json(nullptr)}};
 }
 
+Json stage_json(const StageStep& stage) {
+  return {{"first_layer", stage.first_layer}, {"layers", stage.layers},
+          {"time_lower_s", stage.bound_s},    {"weight_bytes", stage.parameter_bytes + stage.scale_bytes},
+          {"cache_bytes", stage.cache_bytes}, {"activation_bytes", stage.activation_bytes}};
+}
+
+Json pipeline_json(const ModelStep& step) {
+  Json out{{"micro_batches", step.micro_batches},
+           {"micro_batch", step.micro_batch},
+           {"slowest_stage_s", step.slowest_stage_s},
+           {"others_s", step.others_s},
+           {"stages", Json::array()}};
+  for (const StageStep& stage : step.stages) out["stages"].push_back(stage_json(stage));
+  return out;
+}
+
 Json machine_json(const ModelOnMachine& x) {
   if (!x.unavailable.empty()) return {{"machine", x.machine}, {"unavailable", x.unavailable}};
   const ModelStep& step = x.step();
-  Json out{{"machine", x.machine},
-           {"phase", name(x.phase)},
-           {"context_tokens", *x.counts.context},
-           {"batch", x.counts.batch},
-           {"rate_tokens_per_s", or_null(x.rate)},
-           {"layout", {{"tp", x.layout.tensor}, {"pp", 1}, {"ep", x.layout.expert}, {"dp", x.layout.data}}},
-           {"time_s", time_json(step)},
-           {"tokens_per_s", rate_json(static_cast<double>(x.tokens()), step)},
-           {"ttft_s", time_json(x.prefill)},
-           {"tpot_s", time_json(x.decode)},
-           {"per_chip",
-            {{"weight_bytes", step.parameter_bytes + x.scale_bytes},
-             {"cache_bytes", step.cache_bytes},
-             {"activation_bytes", step.activation_bytes},
-             {"capacity_bytes", or_null(x.capacity_bytes)},
-             {"fits", x.fits()},
-             {"max_batch", or_null(x.max_batch)},
-             {"max_context_tokens", or_null(x.max_context)},
-             {"flops", step.flops},
-             {"bytes", step.bytes},
-             {"bytes_sent", step.bytes_sent}}},
-           {"kernels", step.kernels},
-           {"shares", Json::object()},
-           {"not_on_record", x.not_on_record},
-           {"missing", or_null(std::string_view(step.missing))},
-           {"remark", or_null(std::string_view(step.remark))},
-           {"ops", Json::array()}};
+  // Each chip computes all micro-batches of one stage; the step has one micro-batch in all stages.
+  const double per_chip = static_cast<double>(step.micro_batches) / static_cast<double>(x.layout.pipeline);
+  Json out{
+      {"machine", x.machine},
+      {"phase", name(x.phase)},
+      {"context_tokens", *x.counts.context},
+      {"batch", x.counts.batch},
+      {"rate_tokens_per_s", or_null(x.rate)},
+      {"layout", {{"tp", x.layout.tensor}, {"pp", x.layout.pipeline}, {"ep", x.layout.expert}, {"dp", x.layout.data}}},
+      {"time_s", time_json(step)},
+      {"tokens_per_s", rate_json(static_cast<double>(x.tokens()), step)},
+      {"ttft_s", time_json(x.prefill)},
+      {"tpot_s", time_json(x.decode)},
+      {"per_chip",
+       {{"weight_bytes", step.parameter_bytes + x.scale_bytes},
+        {"cache_bytes", step.cache_bytes},
+        {"activation_bytes", step.activation_bytes},
+        {"capacity_bytes", or_null(x.capacity_bytes)},
+        {"fits", x.fits()},
+        {"max_batch", or_null(x.max_batch)},
+        {"max_context_tokens", or_null(x.max_context)},
+        {"flops", per_chip * step.flops},
+        {"bytes", per_chip * step.bytes},
+        {"bytes_sent", per_chip * step.bytes_sent}}},
+      {"hosts", or_null(x.hosts)},
+      {"kernels", step.kernels},
+      {"shares", Json::object()},
+      {"not_on_record", x.not_on_record},
+      {"missing", or_null(std::string_view(step.missing))},
+      {"remark", or_null(std::string_view(step.remark))},
+      {"ops", Json::array()}};
   for (const TimeShare& share : divide_bound(step))
     out["shares"][std::string(share.name)] = share.seconds / step.bound_s;
+  if (x.layout.pipeline > 1) out["pipeline"] = pipeline_json(step);
   if (x.served) out["served"] = served_json(*x.served);
   if (x.speculation) out["speculation"] = speculation_json(*x.speculation);
   if (x.price) out["cost"] = token_cost_json(x);
@@ -317,6 +375,9 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   if (machines.size() > 1) {
     add_line(out, comparison_line(count, machines));
     out += machines_table(machines, style);
+    if (const auto& x = machines.back().break_even)
+      add_line(out, fmt::format("from {} on, {} gives more tokens/s a chip than {} with these chips",
+                                count_text(x->batch, "sequence"), x->better, x->other));
     for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);
     return out;
   }
@@ -336,6 +397,7 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   if (x.served) add_line(out, "served  " + served_text(*x.served, x.counts.batch));
   if (x.price) add_line(out, "cost  " + token_cost_text(x));
   add_line(out, "memory  " + memory_text(x));
+  if (const std::string stages = stages_text(x.step()); !stages.empty()) add_line(out, "stages  " + stages);
   add_line(out, "bound  " + shares_text(x.step()));
   if (!x.reaches_rate())
     add_line(out, fmt::format("too slow  for {} tokens/s a sequence; these chips come closest",
@@ -343,6 +405,7 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);
   if (!x.step().missing.empty()) add_line(out, "without  " + x.step().missing);
   out += "\n" + modules_table(x, style);
+  if (x.layout.pipeline > 1) add_line(out, "the table has one micro-batch in all stages");
   if (!x.step().remark.empty()) add_line(out, x.step().remark);
   for (const std::string& note : count.notes) add_line(out, note);
   for (const std::string& note : x.step().notes) add_line(out, note);
@@ -353,7 +416,7 @@ std::string render_table_json(const std::vector<ModelOnMachine>& machines) {
   Json out{{"machines", Json::array()}};
   for (const ModelOnMachine& machine : machines) {
     out["machines"].push_back(machine_json(machine));
-    for (const char* list : {"ops", "step_notes", "not_on_record"}) out["machines"].back().erase(list);
+    for (const char* list : {"ops", "step_notes", "not_on_record", "pipeline"}) out["machines"].back().erase(list);
   }
   return out.dump();
 }
@@ -365,6 +428,8 @@ std::string render_json(const model::ModelCount& count, const std::vector<ModelO
   } else {
     out["machines"] = Json::array();
     for (const ModelOnMachine& machine : machines) out["machines"].push_back(machine_json(machine));
+    if (const auto& x = machines.back().break_even)
+      out["break_even"] = {{"machine", x->better}, {"other", x->other}, {"batch", x->batch}};
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

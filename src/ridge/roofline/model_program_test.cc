@@ -157,7 +157,14 @@ TEST(ModelProgram, DividesExpertsAmongDataRanks) {
     return write_programs(config, {.batch = 32, .context = 64, .layout = layout}).error().message;
   };
   EXPECT_EQ(error_of(qwen, {.tensor = 2, .expert = 4, .data = 2}),
-            "expected --ep that divides --tp with --dp 1, or that equals --dp with --tp 1; found --tp 2 --ep 4 --dp 2");
+            "expected --ep that divides --tp, or that divides --dp with --tp 1; found --tp 2 --ep 4 --dp 2");
+  EXPECT_EQ(error_of(qwen, {.expert = 4, .data = 6}),
+            "expected --ep that divides --tp, or that divides --dp with --tp 1; found --tp 1 --ep 4 --dp 6");
+  const auto replicas = write_programs(qwen, {.batch = 64, .context = 64, .layout = {.expert = 8, .data = 16}});
+  ASSERT_TRUE(replicas) << replicas.error().message;
+  EXPECT_EQ(replicas->parts[1].text, layer.text)
+      << "two groups of 8 ranks, each with all experts and half of the sequences";
+  EXPECT_EQ(replicas->parts[1].collectives, layer.collectives);
   EXPECT_EQ(error_of(qwen, {.data = 64}), "expected --dp of at most --batch, which is 32, found 64");
   EXPECT_EQ(error_of(find("llama_3_8b"), {.expert = 2}),
             "llama_3_8b: expected --ep 1 for a model without experts, found 2");

@@ -1,10 +1,11 @@
 #include "ridge/plan/model/machine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "ridge/base/ceil_div.h"
-#include "ridge/model/program.h"
+#include "ridge/plan/model/layout_predictor.h"
 #include "ridge/roofline/roofs.h"
 
 namespace ridge {
@@ -13,21 +14,16 @@ namespace {
 constexpr std::int64_t max_chips_tried = 64, max_chips_at_rate = 16, max_tokens = std::int64_t{1} << 32,
                        max_sequences = 1 << 24;
 
-// `tensor` is the number of chips of tensor parallelism, here and below.
-model::StepOptions make_step_options(const ModelRequest& request, ModelPhase phase, std::int64_t tensor) {
-  const std::int64_t context = *request.counts.context;
-  return {.weight_dtype = request.counts.weight_dtype,
-          .cache_dtype = request.counts.cache_dtype,
-          .batch = request.counts.batch,
-          .new_tokens = phase == ModelPhase::prefill ? context : 1,
-          .context = context,
-          .layout = {tensor, request.expert_parallel, request.data_parallel}};
-}
+// The question with its predictors. Chips are chosen by bounds, which take less time than plans.
+struct Question {
+  const model::ModelConfig& config;
+  const Machine& machine;
+  LayoutPredictor &predictor, &bounds;
+};
 
-Result<ModelStep> predict_phase(const model::ModelConfig& config, const ModelRequest& request, ModelPhase phase,
-                                std::int64_t tensor, const Machine& machine) {
-  RIDGE_TRY(programs, model::write_programs(config, make_step_options(request, phase, tensor)));
-  return predict_model_step(programs, machine, request.plan);
+// `tensor` is the number of chips of tensor parallelism, here and below.
+model::ChipLayout make_layout(const ModelRequest& request, std::int64_t tensor) {
+  return {tensor, request.expert_parallel, request.data_parallel, request.pipeline_parallel};
 }
 
 // Returns the largest number from 0 to `limit` whose bytes fit, for bytes that grow with the number.
@@ -43,84 +39,77 @@ Result<std::int64_t> find_largest(std::int64_t limit, double free, CountBytes&& 
   return fits;
 }
 
-// Solves for the batch and the context. A sequence's activations in decoding do not depend on its context.
-Status solve_limits(const model::ModelConfig& config, const ModelRequest& request, const ModelStep& decode,
+// Solves for the batch and the context that one stage holds. A sequence's activations in decoding do not depend on its
+// context.
+Status solve_limits(const model::ModelConfig& config, const ModelRequest& request, const StageStep& stage,
                     ModelOnMachine& out) {
-  if (!out.capacity_bytes) return Done{};
-  const double free = *out.capacity_bytes - decode.parameter_bytes - out.scale_bytes;
+  const double free = *out.capacity_bytes - stage.parameter_bytes - stage.scale_bytes;
   const std::int64_t ranks = request.data_parallel;
   const auto of_rank = static_cast<double>(ceil_div(request.counts.batch, ranks));
-  RIDGE_TRY(whole, model::count_model(config, request.counts));
-  // Part of the model's cache that a chip holds
-  const double share = decode.cache_bytes / static_cast<double>(*whole.cache_bytes);
-  const double per_sequence = (decode.cache_bytes + decode.activation_bytes) / of_rank;
-  out.max_batch =
+  model::ModelConfig layers = config;
+  layers.layers.assign(config.layers.begin() + stage.first_layer,
+                       config.layers.begin() + stage.first_layer + stage.layers);
+  RIDGE_TRY(whole, model::count_model(layers, request.counts));
+  // Part of the layers' cache that a chip holds
+  const double share = stage.cache_bytes / static_cast<double>(*whole.cache_bytes);
+  const double per_sequence = (stage.cache_bytes + stage.activation_bytes) / of_rank;
+  const std::int64_t batch =
       ranks * static_cast<std::int64_t>(std::clamp(free / per_sequence, 0.0, static_cast<double>(max_sequences)));
   RIDGE_TRY(context,
-            find_largest(max_tokens, free - decode.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
+            find_largest(max_tokens, free - stage.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
               model::CountOptions counts = request.counts;
               counts.context = tokens;
-              const auto count = model::count_model(config, counts);
+              const auto count = model::count_model(layers, counts);
               if (!count) return std::numeric_limits<double>::infinity();  // More bytes than are counted
               return share * static_cast<double>(*count->cache_bytes);
             }));
-  out.max_context = context;
+  out.max_batch = std::min(batch, out.max_batch.value_or(batch));
+  out.max_context = std::min(context, out.max_context.value_or(context));
   return Done{};
 }
 
 struct SizedStep {
   std::int64_t tensor = 1;
   ModelStep decode;
-  double scale_bytes = 0;
   double bytes = 0;  // Memory of a chip in the requested phase
 };
 
-// Returns the bytes of scales on a chip. Data ranks divide only those of the experts.
-double count_scale_bytes(const model::ModelCount& count, const ModelRequest& request, std::int64_t tensor) {
-  double experts = 0;
-  for (const model::PartCount& part : count.parts)
-    if (part.name == "routed experts") experts = static_cast<double>(part.scale_bytes);
-  const double ranks = request.data_parallel > 1 ? static_cast<double>(request.expert_parallel) : 1;
-  return (static_cast<double>(count.scale_bytes) - experts + experts / ranks) / static_cast<double>(tensor);
+double count_memory(const ModelStep& step) {
+  return step.parameter_bytes + step.scale_bytes + step.cache_bytes + step.activation_bytes;
 }
 
-double count_memory(const ModelStep& step) { return step.parameter_bytes + step.cache_bytes + step.activation_bytes; }
-
-Result<SizedStep> size_step(const model::ModelConfig& config, const ModelRequest& request, std::int64_t tensor,
-                            const Machine& machine) {
-  RIDGE_TRY(decode, predict_phase(config, request, ModelPhase::decode, tensor, machine));
-  RIDGE_TRY(count, model::count_model(config, request.counts));
+Result<SizedStep> size_step(const Question& question, LayoutPredictor& predictor, const ModelRequest& request,
+                            std::int64_t tensor) {
+  const model::ChipLayout layout = make_layout(request, tensor);
+  RIDGE_TRY(decode, predictor.predict(layout, request.counts.batch, ModelPhase::decode));
   SizedStep out{.tensor = tensor, .decode = std::move(decode)};
-  out.scale_bytes = count_scale_bytes(count, request, tensor);
-  out.bytes = out.scale_bytes + count_memory(out.decode);
+  out.bytes = count_memory(out.decode);
   if (request.phase == ModelPhase::decode) return out;
-  ModelRequest unplanned = request;
-  unplanned.plan = {};
-  RIDGE_TRY(prefill, predict_phase(config, unplanned, ModelPhase::prefill, tensor, machine));
-  out.bytes = out.scale_bytes + count_memory(prefill);
+  RIDGE_TRY(prefill, question.bounds.predict(layout, request.counts.batch, ModelPhase::prefill));
+  out.bytes = count_memory(prefill);
   return out;
 }
 
 // Returns the step on the fewest chips of tensor parallelism that hold it, or on the most that divide the model.
-Result<SizedStep> choose_chips(const model::ModelConfig& config, const ModelRequest& request, const Machine& machine) {
-  if (request.tensor_parallel) return size_step(config, request, *request.tensor_parallel, machine);
-  ModelRequest unplanned = request;
-  unplanned.plan = {};
-  const auto& capacity = machine.memory.front().capacity;
-  RIDGE_TRY(count, model::count_model(config, request.counts));
+Result<SizedStep> choose_chips(const Question& question, const ModelRequest& request) {
+  if (request.tensor_parallel) return size_step(question, question.predictor, request, *request.tensor_parallel);
+  const auto& capacity = question.machine.memory.front().capacity;
+  RIDGE_TRY(count, model::count_model(question.config, request.counts));
   const double bytes = static_cast<double>(count.weight_bytes + *count.cache_bytes);
   std::optional<SizedStep> found;
   // Fewer chips cannot hold the weights and the cache.
-  const double fewest = capacity ? std::min(bytes / capacity->value, static_cast<double>(max_chips_tried)) : 1;
+  const double fewest = capacity ? std::min(bytes / capacity->value / static_cast<double>(request.pipeline_parallel),
+                                            static_cast<double>(max_chips_tried))
+                                 : 1;
   for (auto chips = std::max<std::int64_t>(1, static_cast<std::int64_t>(fewest)); chips <= max_chips_tried; ++chips) {
-    auto step = size_step(config, unplanned, chips, machine);
+    auto step = size_step(question, question.bounds, request, chips);
     if (!step && chips == 1) return step.error();
     if (!step) continue;  // These chips do not divide the model
     found = *std::move(step);
     if (!capacity || found->bytes <= capacity->value) break;
   }
   if (found && !request.plan) return *std::move(found);
-  return size_step(config, request, found ? found->tensor : 1, machine);
+  return size_step(question, question.predictor, request, found ? found->tensor : 1);
 }
 
 struct BatchChoice {
@@ -130,30 +119,28 @@ struct BatchChoice {
 };
 
 // Returns the choice with this batch, or without one if it is too slow or too large.
-Result<BatchChoice> try_batch(const model::ModelConfig& config, ModelRequest request, std::int64_t tensor,
-                              std::int64_t batch, const Machine& machine) {
+Result<BatchChoice> try_batch(const Question& question, ModelRequest request, std::int64_t tensor, std::int64_t batch) {
   request.counts.batch = batch * request.data_parallel;
-  RIDGE_TRY(step, size_step(config, request, tensor, machine));
+  RIDGE_TRY(step, size_step(question, question.predictor, request, tensor));
   const double seconds = step.decode.predicted_s ? step.decode.predicted_s->expected : step.decode.bound_s;
-  const auto& capacity = machine.memory.front().capacity;
+  const auto& capacity = question.machine.memory.front().capacity;
   const bool fits = !capacity || step.bytes <= capacity->value;
   return BatchChoice{tensor, fits && seconds * *request.rate <= 1 ? batch : 0, seconds};
 }
 
 // Returns the choice with the largest batch. Time and memory grow with the batch.
-Result<BatchChoice> find_batch(const model::ModelConfig& config, const ModelRequest& request, std::int64_t tensor,
-                               const Machine& machine) {
-  RIDGE_TRY(best, try_batch(config, request, tensor, 1, machine));
+Result<BatchChoice> find_batch(const Question& question, const ModelRequest& request, std::int64_t tensor) {
+  RIDGE_TRY(best, try_batch(question, request, tensor, 1));
   std::int64_t exceeds = 2;
   for (; best.batch > 0 && exceeds * request.data_parallel <= max_sequences; exceeds *= 2) {
-    const auto next = try_batch(config, request, tensor, exceeds, machine);
+    const auto next = try_batch(question, request, tensor, exceeds);
     if (!next || next->batch == 0) break;  // Too slow, too large, or more than is counted
     best = *next;
   }
   exceeds = std::min(exceeds, max_sequences / request.data_parallel + 1);
   while (best.batch > 0 && exceeds - best.batch > 1) {
     const std::int64_t middle = best.batch + (exceeds - best.batch) / 2;
-    const auto next = try_batch(config, request, tensor, middle, machine);
+    const auto next = try_batch(question, request, tensor, middle);
     if (next && next->batch > 0)
       best = *next;
     else
@@ -164,12 +151,12 @@ Result<BatchChoice> find_batch(const model::ModelConfig& config, const ModelRequ
 
 // Returns the request with the chips and the batch that give the most tokens per second and chip at the rate, or those
 // that come closest to it with one sequence.
-Result<ModelRequest> choose_batch(const model::ModelConfig& config, ModelRequest request, const Machine& machine) {
+Result<ModelRequest> choose_batch(const Question& question, ModelRequest request) {
   std::optional<BatchChoice> best;
   const std::int64_t first = request.tensor_parallel.value_or(1),
                      last = request.tensor_parallel.value_or(max_chips_at_rate);
   for (std::int64_t tensor = first; tensor <= last; ++tensor) {
-    const auto found = find_batch(config, request, tensor, machine);
+    const auto found = find_batch(question, request, tensor);
     if (!found && tensor == first) return found.error();
     if (!found) continue;  // These chips do not divide the model
     const bool is_better = !best || (best->batch == 0 && (found->batch > 0 || found->seconds < best->seconds)) ||
@@ -181,40 +168,62 @@ Result<ModelRequest> choose_batch(const model::ModelConfig& config, ModelRequest
   return request;
 }
 
+// Returns the request with the chips of tensor parallelism that data and expert ranks imply.
+ModelRequest complete_request(ModelRequest request) {
+  if (!request.tensor_parallel && request.data_parallel > 1) request.tensor_parallel = 1;
+  if (!request.tensor_parallel && request.expert_parallel > 1) request.tensor_parallel = request.expert_parallel;
+  return request;
+}
+
 }  // namespace
+
+std::optional<std::int64_t> count_hosts(const Machine& machine, std::int64_t chips) {
+  const auto found = machine.numbers.find("host_chips");
+  if (found == machine.numbers.end()) return std::nullopt;
+  return ceil_div(chips, static_cast<std::int64_t>(std::llround(found->second.value)));
+}
+
+std::vector<std::string> list_times_not_on_record(const Machine& machine, std::int64_t chips) {
+  std::vector<std::string> out;
+  if (launch_seconds(machine) == 0) out.emplace_back("the time of a launch");
+  const bool has_collectives = machine.numbers.contains("collective_call_s");
+  if (chips > 1 && !has_collectives && (machine.links.empty() || !machine.links.front().latency))
+    out.emplace_back("the latency of its links");
+  return out;
+}
 
 Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& asked,
                                      const Machine& machine) {
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
-  ModelRequest request = asked;
-  if (!request.tensor_parallel && request.data_parallel > 1) request.tensor_parallel = 1;
-  if (!request.tensor_parallel && request.expert_parallel > 1) request.tensor_parallel = request.expert_parallel;
+  ModelRequest request = complete_request(asked);
+  const model::StepOptions options{.weight_dtype = request.counts.weight_dtype,
+                                   .cache_dtype = request.counts.cache_dtype,
+                                   .context = *request.counts.context};
+  LayoutPredictor predictor(config, options, machine, request.plan), bounds(config, options, machine);
+  const Question question{config, machine, predictor, request.plan ? bounds : predictor};
   if (request.rate) {
-    RIDGE_TRY(chosen, choose_batch(config, request, machine));
+    RIDGE_TRY(chosen, choose_batch(question, request));
     request = chosen;
   }
-  RIDGE_TRY(sized, choose_chips(config, request, machine));
+  RIDGE_TRY(sized, choose_chips(question, request));
   ModelOnMachine out{.machine = machine.name,
                      .counts = request.counts,
                      .phase = request.phase,
-                     .layout = {sized.tensor, request.expert_parallel, request.data_parallel},
+                     .layout = make_layout(request, sized.tensor),
                      .rate = request.rate,
                      .price = request.price};
   if (const auto power = machine.numbers.find("power_w"); power != machine.numbers.end())
     out.power_w = power->second.value;
-  if (launch_seconds(machine) == 0) out.not_on_record.emplace_back("the time of a launch");
-  const bool has_collectives = machine.numbers.contains("collective_call_s");
-  if (out.layout.chips() > 1 && !has_collectives && (machine.links.empty() || !machine.links.front().latency))
-    out.not_on_record.emplace_back("the latency of its links");
-  out.scale_bytes = sized.scale_bytes;
+  out.not_on_record = list_times_not_on_record(machine, out.layout.chips());
+  out.hosts = count_hosts(machine, out.layout.chips());
   if (machine.memory.front().capacity) out.capacity_bytes = machine.memory.front().capacity->value;
-  RIDGE_TRY_STATUS(solve_limits(config, request, sized.decode, out));
+  if (out.capacity_bytes)
+    for (const StageStep& stage : sized.decode.stages) RIDGE_TRY_STATUS(solve_limits(config, request, stage, out));
   out.decode = std::move(sized.decode);
-  ModelRequest prompts = request;
-  if (request.phase == ModelPhase::decode) prompts.counts.batch = request.data_parallel;
-  out.prefill_sequences = prompts.counts.batch;
-  RIDGE_TRY(prefill, predict_phase(config, prompts, ModelPhase::prefill, sized.tensor, machine));
+  out.prefill_sequences = request.phase == ModelPhase::decode ? request.data_parallel : request.counts.batch;
+  RIDGE_TRY(prefill, predictor.predict(out.layout, out.prefill_sequences, ModelPhase::prefill));
   out.prefill = std::move(prefill);
+  out.scale_bytes = out.step().scale_bytes;
   if (request.serving) {
     ModelRequest served = request;
     served.tensor_parallel = out.layout.tensor;

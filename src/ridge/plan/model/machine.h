@@ -12,14 +12,11 @@
 
 namespace ridge {
 
-enum class ModelPhase { prefill, decode };
-inline std::string_view name(ModelPhase phase) { return phase == ModelPhase::prefill ? "prefill" : "decode"; }
-
 struct ModelRequest {
   model::CountOptions counts = {};  // Must have a context
   ModelPhase phase = ModelPhase::decode;
   std::optional<std::int64_t> tensor_parallel = {};  // Without it, the fewest chips whose memory holds the model
-  std::int64_t expert_parallel = 1, data_parallel = 1;
+  std::int64_t expert_parallel = 1, data_parallel = 1, pipeline_parallel = 1;
   std::optional<PlanRequest> plan = {};                // If set, kernels are planned and predicted
   std::optional<ServingRequest> serving = {};          // If set, served times are predicted
   std::optional<SpeculationRequest> speculation = {};  // If set, the phase is decoding
@@ -27,6 +24,12 @@ struct ModelRequest {
   // Tokens per second that each sequence must get. Batch and chips are then those with the most tokens per second and
   // chip; `counts.batch` is not used.
   std::optional<double> rate = {};
+};
+
+// The batch from which the second of two machines gives more tokens per second and chip, or gives fewer.
+struct BreakEven {
+  std::string better, other;  // Machines; the first one gives more from `batch` on
+  std::int64_t batch = 0;
 };
 
 struct ModelOnMachine {
@@ -41,6 +44,7 @@ struct ModelOnMachine {
   std::vector<std::string> not_on_record = {};  // Times that the machine's file lacks, so that they count as 0
   std::string unavailable = {};                 // Reason why there are no numbers; all others are then empty
   double scale_bytes = 0;                       // Bytes of scales of quantized weights on one chip
+  std::optional<std::int64_t> hosts = {};       // Hosts that have the chips; nullopt if not on record
   std::optional<double> capacity_bytes = {};    // Capacity of one chip's memory; nullopt if not on record
   std::optional<ServedTimes> served = {};       // Set if requested
   std::optional<Speculation> speculation = {};  // Set if requested
@@ -48,6 +52,8 @@ struct ModelOnMachine {
   std::optional<double> power_w = {};           // Power of a chip; nullopt if not on record
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
   std::optional<std::int64_t> max_batch = {}, max_context = {};
+
+  std::optional<BreakEven> break_even = {};  // With the machine of the preceding answer, if there are two
 
   const ModelStep& step() const { return phase == ModelPhase::decode ? decode : prefill; }
   double memory_bytes() const {
@@ -66,6 +72,11 @@ struct ModelOnMachine {
     return phase == ModelPhase::decode ? counts.batch : prefill_sequences * *counts.context;
   }
 };
+
+// Returns how many hosts have these chips, or nullopt if the machine's file has no chips of a host.
+std::optional<std::int64_t> count_hosts(const Machine& machine, std::int64_t chips);
+// Returns the times that the machine's file lacks, so that they count as 0 for this number of chips.
+std::vector<std::string> list_times_not_on_record(const Machine& machine, std::int64_t chips);
 
 // Returns the answer. Errors: a machine without a peak or bandwidth, chips that do not divide the model, options out of
 // range.

@@ -53,9 +53,8 @@ double count_read_bytes(const AnalyzedPart& part, const std::vector<int>& statem
                          [](double sum, const auto& tensor) { return sum + tensor.second; });
 }
 
-// Adds a module for each group of the part; returns the index of the first.
-std::size_t add_modules(const model::PartProgram& part, const AnalyzedPart& step, ModelStep& out) {
-  const std::size_t first = out.modules.size();
+// Adds a module for each group of the part.
+void add_modules(const model::PartProgram& part, const AnalyzedPart& step, PartStep& out) {
   const std::map<std::string, double> sizes(step.explanation.dims.begin(), step.explanation.dims.end());
   for (std::size_t i = 0; i < part.modules.size(); ++i) {
     const Prediction& op = step.modules[i];
@@ -70,40 +69,47 @@ std::size_t add_modules(const model::PartProgram& part, const AnalyzedPart& step
                            .limiter = op.limiter.value_or(Limiter::memory)});
     if (out.missing.empty()) out.missing = op.missing;
   }
-  return first;
 }
 
-// Adds the collectives of a part as one module.
-Status add_collectives(const model::PartProgram& part, const Machine& machine, ModelStep& out) {
+// Adds the collectives of a part as one module. Equal collectives are timed once.
+Status add_collectives(const model::PartProgram& part, const Machine& machine, PartStep& out) {
   if (part.collectives.empty()) return Done{};
   ModuleStep module{.part = part.name, .module = "network", .layers = part.count, .limiter = Limiter::network};
-  for (const std::string& text : part.collectives) {
-    RIDGE_TRY(loaded, load_program(text, DType::bf16));
-    RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
-    const double seconds = explanation.total.time_network_s.value_or(0);
-    module.bytes_sent += explanation.total.bytes_sent.value_or(0);
+  double bytes_sent = 0, seconds = 0;
+  for (std::size_t i = 0; i < part.collectives.size(); ++i) {
+    if (i == 0 || part.collectives[i] != part.collectives[i - 1]) {
+      RIDGE_TRY(loaded, load_program(part.collectives[i], DType::bf16));
+      RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
+      bytes_sent = explanation.total.bytes_sent.value_or(0);
+      seconds = explanation.total.time_network_s.value_or(0);
+    }
+    module.bytes_sent += bytes_sent;
     module.bound_s += seconds;
   }
   if (out.predicted_s) module.predicted_s = Interval{module.bound_s, module.bound_s, module.bound_s};
-  out.network_s += static_cast<double>(part.count) * module.bound_s;
   out.modules.push_back(std::move(module));
   return Done{};
 }
 
-void add_memory(const model::PartProgram& part, const AnalyzedPart& step, ModelStep& out) {
-  const MemoryUse memory = analyze_memory(step.program, step.explanation, {}, step.groups);
+void add_memory(const model::PartProgram& part, const AnalyzedPart& step, PartStep& out) {
+  // Without options, no sizes that fit are solved for.
+  const Explanation& explanation = step.explanation;
+  const MemoryUse memory =
+      analyze_memory(step.program, explanation.machine, explanation.dims, {}, explanation.dim_names, step.groups);
   double inputs = 0, dropped = 0;
   for (const TensorMemory& tensor : memory.tensors) {
     if (tensor.role != TensorRole::input || tensor.use == InputUse::activation) continue;
     const double bytes = tensor.device_bytes.value_or(0);
-    inputs += bytes;
-    if (part.shares_embedding && tensor.name == "embedding") continue;  // the embedding's program has it
     const double kept = tensor.use == InputUse::cache ? part.kept_cache : 1;
+    inputs += bytes;
     dropped += (1 - kept) * bytes;
-    (tensor.use == InputUse::cache ? out.cache_bytes : out.parameter_bytes) +=
-        kept * bytes * static_cast<double>(part.count);
+    const bool is_shared = part.shares_embedding && tensor.name == "embedding";
+    if (is_shared)
+      out.embedding_bytes += bytes;
+    else
+      (tensor.use == InputUse::cache ? out.cache_bytes : out.parameter_bytes) += kept * bytes;
   }
-  out.activation_bytes = std::max(out.activation_bytes, memory.peak_bytes.value_or(0) - inputs + dropped);
+  out.activation_bytes = memory.peak_bytes.value_or(0) - inputs + dropped;
 }
 
 // Returns the index of the module in which a kernel has most of its work.
@@ -121,57 +127,95 @@ std::size_t find_module(const AnalyzedPart& step, const FusionGroup& kernel) {
   return found;
 }
 
-// Adds the predicted times of the part's kernels to its modules, which begin at `first`.
-Status add_plan(const model::PartProgram& part, const AnalyzedPart& step, const PlanRequest& plan, std::size_t first,
-                ModelStep& out) {
+// Adds the predicted times of the part's kernels to its modules.
+Status add_plan(const AnalyzedPart& step, const PlanRequest& plan, PartStep& out) {
   RIDGE_TRY(planned, predict_program(step.program, step.explanation, plan));
   if (!planned.has_model) return absent_error("a kernel has no model", "");
   for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
-    ModuleStep& module = out.modules[first + find_module(step, planned.fusion.groups[i])];
+    ModuleStep& module = out.modules[find_module(step, planned.fusion.groups[i])];
     add(module.predicted_s, planned.kernels[i].predicted_s);
   }
-  if (out.remark.empty()) out.remark = planned.remark;
-  out.kernels += part.count * static_cast<std::int64_t>(planned.kernels.size());
+  out.remark = planned.remark;
+  out.kernels = static_cast<std::int64_t>(planned.kernels.size());
+  out.predicted_s = Interval{};
   return Done{};
 }
 
-void add_totals(ModelStep& out) {
+Result<PartStep> predict_part(const model::PartProgram& part, const Machine& machine,
+                              const std::optional<PlanRequest>& plan) {
+  RIDGE_TRY(step, explain_part(part, machine));
+  PartStep out{.layers = part.count, .kernels = std::ssize(part.modules)};
+  add_modules(part, step, out);
+  add_memory(part, step, out);
+  if (plan)
+    if (const Status planned = add_plan(step, *plan, out); !planned)
+      out.remark = fmt::format("no prediction for the {}: {}", part.name, planned.error().message);
+  RIDGE_TRY_STATUS(add_collectives(part, machine, out));
+  for (const ModuleStep& module : out.modules) {
+    out.bound_s += module.bound_s;
+    if (out.predicted_s && module.predicted_s) add(out.predicted_s, *module.predicted_s);
+  }
+  return out;
+}
+
+void add_module_totals(ModelStep& out) {
   for (const ModuleStep& module : out.modules) {
     const double layers = static_cast<double>(module.layers);
     out.flops += layers * module.flops;
     out.bytes += layers * module.bytes;
     out.bytes_sent += layers * module.bytes_sent;
     out.bound_s += layers * module.bound_s;
+    if (module.limiter == Limiter::network) out.network_s += layers * module.bound_s;
     if (out.predicted_s && module.predicted_s) add(out.predicted_s, scale(*module.predicted_s, layers));
   }
 }
 
 }  // namespace
 
-Result<ModelStep> predict_model_step(const model::ModelPrograms& programs, const Machine& machine,
-                                     const std::optional<PlanRequest>& plan) {
-  ModelStep out{.notes = programs.notes};
-  if (plan) out.predicted_s = Interval{};
+Result<std::vector<PartStep>> predict_parts(const model::ModelPrograms& programs, const Machine& machine,
+                                            const std::optional<PlanRequest>& plan) {
+  std::vector<PartStep> out;
+  bool is_predicted = true;  // Parts are not planned after one that has no prediction
   for (const model::PartProgram& part : programs.parts) {
-    RIDGE_TRY(step, explain_part(part, machine));
-    const std::size_t first = add_modules(part, step, out);
-    add_memory(part, step, out);
-    if (out.predicted_s) {
-      if (const Status planned = add_plan(part, step, *plan, first, out); !planned) {
-        out.predicted_s = {};
-        out.remark = fmt::format("no prediction for the {}: {}", part.name, planned.error().message);
-      }
-    }
-    RIDGE_TRY_STATUS(add_collectives(part, machine, out));
+    RIDGE_TRY(step, predict_part(part, machine, is_predicted ? plan : std::nullopt));
+    is_predicted = step.predicted_s.has_value();
+    out.push_back(std::move(step));
   }
-  if (!out.predicted_s) {
+  return out;
+}
+
+ModelStep add_parts(std::span<const PartStep> parts) {
+  ModelStep out;
+  const bool is_predicted =
+      std::all_of(parts.begin(), parts.end(), [](const PartStep& x) { return x.predicted_s.has_value(); });
+  if (is_predicted) out.predicted_s = Interval{};
+  for (const PartStep& part : parts) {
+    const auto layers = static_cast<double>(part.layers);
+    out.modules.insert(out.modules.end(), part.modules.begin(), part.modules.end());
+    out.parameter_bytes += layers * part.parameter_bytes;
+    out.cache_bytes += layers * part.cache_bytes;
+    out.activation_bytes = std::max(out.activation_bytes, part.activation_bytes);
+    out.kernels += part.layers * part.kernels;
+    if (out.missing.empty()) out.missing = part.missing;
+    // A remark says why there is no prediction if a part has none.
+    if (out.remark.empty() && part.predicted_s.has_value() == is_predicted) out.remark = part.remark;
+  }
+  if (!is_predicted) {
     out.kernels = 0;
     for (ModuleStep& module : out.modules) {
       module.predicted_s = {};
       if (module.limiter != Limiter::network) out.kernels += module.layers;
     }
   }
-  add_totals(out);
+  add_module_totals(out);
+  return out;
+}
+
+Result<ModelStep> predict_model_step(const model::ModelPrograms& programs, const Machine& machine,
+                                     const std::optional<PlanRequest>& plan) {
+  RIDGE_TRY(parts, predict_parts(programs, machine, plan));
+  ModelStep out = add_parts(parts);
+  out.notes = programs.notes;
   return out;
 }
 

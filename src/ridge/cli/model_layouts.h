@@ -1,0 +1,28 @@
+// Options of `ridge model` that search among layouts of chips.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "ridge/cli/output.h"
+
+namespace ridge::cli {
+
+struct LayoutArgs {
+  std::string chips, svg;
+  bool best = false;
+};
+void add_layout_options(CLI::App& verb, LayoutArgs& args);
+// Errors (usage): options that cannot be combined, or that need others.
+Status check_layout_options(const CLI::App& verb, const LayoutArgs& args, const std::string& phase);
+
+struct LayoutSubject {
+  const CLI::App& verb;
+  const std::string &config, &on;
+  const model::ModelCount& count;
+};
+// Searches and prints. The request lacks only chips and selection.
+Result<int> print_layouts(const LayoutSubject& subject, LayoutRequest request, const LayoutArgs& args,
+                          const OutputFormat& format);
+
+}  // namespace ridge::cli
