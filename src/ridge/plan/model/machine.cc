@@ -56,6 +56,7 @@ Status solve_limits(const model::ModelConfig& config, const ModelRequest& reques
   const double per_sequence = (decode.cache_bytes + decode.activation_bytes) / of_rank;
   out.max_batch =
       ranks * static_cast<std::int64_t>(std::clamp(free / per_sequence, 0.0, static_cast<double>(max_sequences)));
+  if (whole.kv_bytes_per_token == 0) return Done{};  // A state is as large for every context
   RIDGE_TRY(context,
             find_largest(max_tokens, free - decode.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
               model::CountOptions counts = request.counts;
@@ -210,8 +211,12 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
   ModelRequest prompts = request;
   if (request.phase == ModelPhase::decode) prompts.counts.batch = request.data_parallel;
   out.prefill_sequences = prompts.counts.batch;
-  RIDGE_TRY(prefill, predict_phase(config, prompts, ModelPhase::prefill, sized.tensor, machine));
-  out.prefill = std::move(prefill);
+  if (request.phase == ModelPhase::decode && config.recurrent && *request.counts.context > 1) {
+    out.no_prefill = "the recurrence of its layers has no program for several tokens yet";
+  } else {
+    RIDGE_TRY(prefill, predict_phase(config, prompts, ModelPhase::prefill, sized.tensor, machine));
+    out.prefill = std::move(prefill);
+  }
   if (request.serving) {
     ModelRequest served = request;
     served.tensor_parallel = out.layout.tensor;

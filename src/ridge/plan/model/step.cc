@@ -65,7 +65,8 @@ std::size_t add_modules(const model::PartProgram& part, const AnalyzedPart& step
                            .flops = static_cast<double>(op.flops.value_or(0)),
                            .bytes = static_cast<double>(op.bytes.value_or(0)),
                            .parameter_bytes = count_read_bytes(step, step.groups[i], InputUse::parameter, sizes),
-                           .cache_bytes = count_read_bytes(step, step.groups[i], InputUse::cache, sizes),
+                           .cache_bytes = count_read_bytes(step, step.groups[i], InputUse::cache, sizes) +
+                                          count_read_bytes(step, step.groups[i], InputUse::state, sizes),
                            .bound_s = op.time_lower_s.value_or(0),
                            .limiter = op.limiter.value_or(Limiter::memory)});
     if (out.missing.empty()) out.missing = op.missing;
@@ -100,7 +101,7 @@ void add_memory(const model::PartProgram& part, const AnalyzedPart& step, ModelS
     if (part.shares_embedding && tensor.name == "embedding") continue;  // the embedding's program has it
     const double kept = tensor.use == InputUse::cache ? part.kept_cache : 1;
     dropped += (1 - kept) * bytes;
-    (tensor.use == InputUse::cache ? out.cache_bytes : out.parameter_bytes) +=
+    (tensor.use == InputUse::parameter ? out.parameter_bytes : out.cache_bytes) +=
         kept * bytes * static_cast<double>(part.count);
   }
   out.activation_bytes = std::max(out.activation_bytes, memory.peak_bytes.value_or(0) - inputs + dropped);
