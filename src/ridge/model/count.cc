@@ -437,6 +437,13 @@ void list_keys(const ModelConfig& config, ModelCount& count) {
 
 }  // namespace
 
+Result<std::int64_t> count_cache_bytes(const ModelConfig& config, const CountOptions& options) {
+  RIDGE_TRY_STATUS(check_options(config, options));
+  std::int64_t bytes = 0;
+  for (const CacheCount& cache : count_caches(config, options)) bytes += cache.bytes.value_or(0);
+  return bytes;
+}
+
 Result<ModelCount> count_model(const ModelConfig& config, const CountOptions& options) {
   RIDGE_TRY_STATUS(check_options(config, options));
   ModelCount count{.name = config.name, .model_type = config.model_type, .options = options, .notes = config.notes};

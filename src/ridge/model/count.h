@@ -72,5 +72,7 @@ struct ModelCount {
 // Returns the counts. Errors: a dtype with block scales or of the wrong kind, a context or batch out of range, and
 // more than 2^53 parameters or 2^60 bytes of cache.
 Result<ModelCount> count_model(const ModelConfig& config, const CountOptions& options = {});
+// Returns ModelCount::cache_bytes alone, for options with a context. Same errors.
+Result<std::int64_t> count_cache_bytes(const ModelConfig& config, const CountOptions& options);
 
 }  // namespace ridge::model

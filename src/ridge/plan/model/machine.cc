@@ -61,9 +61,9 @@ Status solve_limits(const model::ModelConfig& config, const ModelRequest& reques
             find_largest(max_tokens, free - decode.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
               model::CountOptions counts = request.counts;
               counts.context = tokens;
-              const auto count = model::count_model(config, counts);
-              if (!count) return std::numeric_limits<double>::infinity();  // More bytes than are counted
-              return share * static_cast<double>(*count->cache_bytes);
+              const auto cache = model::count_cache_bytes(config, counts);
+              if (!cache) return std::numeric_limits<double>::infinity();  // More bytes than are counted
+              return share * static_cast<double>(*cache);
             }));
   out.max_context = context;
   return Done{};

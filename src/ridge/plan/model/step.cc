@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "ridge/program/load.h"
+#include "ridge/roofline/memory.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -74,16 +75,30 @@ std::size_t add_modules(const model::PartProgram& part, const AnalyzedPart& step
   return first;
 }
 
+// Seconds and sent bytes of a collective.
+struct CollectiveCost {
+  double seconds = 0, bytes_sent = 0;
+};
+using CollectiveCosts = std::map<std::string, CollectiveCost>;  // By program; layers have the same collectives
+
+// Returns the cost, which is computed once.
+Result<CollectiveCost> find_collective_cost(const std::string& text, const Machine& machine, CollectiveCosts& known) {
+  if (const auto found = known.find(text); found != known.end()) return found->second;
+  RIDGE_TRY(loaded, load_program(text, DType::bf16));
+  RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
+  const CollectiveCost cost{explanation.total.time_network_s.value_or(0), explanation.total.bytes_sent.value_or(0)};
+  known.emplace(text, cost);
+  return cost;
+}
+
 // Adds the collectives of a part as one module.
-Status add_collectives(const model::PartProgram& part, const Machine& machine, ModelStep& out) {
+Status add_collectives(const model::PartProgram& part, const Machine& machine, CollectiveCosts& known, ModelStep& out) {
   if (part.collectives.empty()) return Done{};
   ModuleStep module{.part = part.name, .module = "network", .layers = part.count, .limiter = Limiter::network};
   for (const std::string& text : part.collectives) {
-    RIDGE_TRY(loaded, load_program(text, DType::bf16));
-    RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
-    const double seconds = explanation.total.time_network_s.value_or(0);
-    module.bytes_sent += explanation.total.bytes_sent.value_or(0);
-    module.bound_s += seconds;
+    RIDGE_TRY(cost, find_collective_cost(text, machine, known));
+    module.bytes_sent += cost.bytes_sent;
+    module.bound_s += cost.seconds;
   }
   if (out.predicted_s) module.predicted_s = Interval{module.bound_s, module.bound_s, module.bound_s};
   out.network_s += static_cast<double>(part.count) * module.bound_s;
@@ -92,7 +107,9 @@ Status add_collectives(const model::PartProgram& part, const Machine& machine, M
 }
 
 void add_memory(const model::PartProgram& part, const AnalyzedPart& step, ModelStep& out) {
-  const MemoryUse memory = analyze_memory(step.program, step.explanation, {}, step.groups);
+  const Explanation& explanation = step.explanation;
+  const MemoryUse memory = analyze_memory(step.program, explanation.machine, explanation.dims, ThresholdOptions(),
+                                          explanation.dim_names, step.groups);
   double inputs = 0, dropped = 0;
   for (const TensorMemory& tensor : memory.tensors) {
     if (tensor.role != TensorRole::input || tensor.use == InputUse::activation) continue;
@@ -152,6 +169,7 @@ void add_totals(ModelStep& out) {
 Result<ModelStep> predict_model_step(const model::ModelPrograms& programs, const Machine& machine,
                                      const std::optional<PlanRequest>& plan) {
   ModelStep out{.notes = programs.notes};
+  CollectiveCosts collectives;
   if (plan) out.predicted_s = Interval{};
   for (const model::PartProgram& part : programs.parts) {
     RIDGE_TRY(step, explain_part(part, machine));
@@ -163,7 +181,7 @@ Result<ModelStep> predict_model_step(const model::ModelPrograms& programs, const
         out.remark = fmt::format("no prediction for the {}: {}", part.name, planned.error().message);
       }
     }
-    RIDGE_TRY_STATUS(add_collectives(part, machine, out));
+    RIDGE_TRY_STATUS(add_collectives(part, machine, collectives, out));
   }
   if (!out.predicted_s) {
     out.kernels = 0;
