@@ -8,6 +8,7 @@
 #include "ridge/base/string_util.h"
 #include "ridge/model/layer_reader.h"
 #include "ridge/model/quantization.h"
+#include "ridge/model/vision.h"
 
 namespace ridge::model {
 namespace {
@@ -135,14 +136,23 @@ Result<ModelConfig> read_nested(const Json& object, const std::string& source) {
   const Json* quantization = outer.find_object("quantization_config");
   std::vector<std::string> others;
   for (const char* unused : {"language_model_only", "vision_soft_tokens_per_image"}) outer.skip(unused);
-  for (const char* part : {"vision_config", "audio_config"})
-    if (outer.find_object(part) != nullptr) others.emplace_back(part);
+  const Json* vision = outer.find_object("vision_config");
+  if (outer.find_object("audio_config") != nullptr) others.emplace_back("audio_config");
   RIDGE_TRY_STATUS(outer.check_all_read("a config with text_config"));
   RIDGE_TRY(config, read_config(*inner, source, "text_config.", tie));
   if (quantization != nullptr && !config.quantization) {
     RIDGE_TRY(read, read_quantization(*quantization, source, "quantization_config.", config));
     config.quantization = read;
   }
+  if (vision != nullptr) {
+    RIDGE_TRY(encoders, read_vision(*vision, source, "vision_config.", config.width));
+    if (encoders)
+      config.encoders = *std::move(encoders);
+    else
+      others.emplace(others.begin(), "vision_config");
+  }
+  if (!config.encoders.empty())
+    config.notes.emplace_back("vision_config: this part is counted in parameters and memory, but is in no program");
   for (const auto& [name, path] : outer.keys_read())
     if (name == "tie_word_embeddings" || name == "quantization_config") config.keys.emplace(name, path);
   for (const std::string& part : others) config.notes.push_back(fmt::format("{}: this part is not counted", part));

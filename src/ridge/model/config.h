@@ -75,7 +75,15 @@ struct HeadConfig {
   bool has_values = true;  // False if values are the keys before their norm, so that they have no matrix (Gemma 4)
 };
 
-enum class QuantizationMethod { fp8, gptq, awq, mxfp4, nf4, int8 };
+// A part that turns images into vectors of tokens. It is counted, but in no program.
+struct EncoderPart {
+  std::string name;
+  std::int64_t layers = 0;  // 0 for a projector
+  std::int64_t parameters = 0;
+  std::vector<std::string> keys = {};  // Paths of its keys in the file
+};
+
+enum class QuantizationMethod { fp8, gptq, awq, mxfp4, nf4, int8, packed };
 
 struct QuantizationConfig {
   QuantizationMethod method = QuantizationMethod::fp8;
@@ -83,6 +91,7 @@ struct QuantizationConfig {
   std::int64_t group = 0;                          // Weights of a row that share a scale; 0 for the whole row
   std::int64_t block_rows = 0, block_columns = 0;  // fp8: weights that share a scale; 0 for the whole matrix
   bool has_double_quantization = false;            // nf4: the scales are themselves quantized
+  bool has_only_experts = false;                   // True if no other matrices are quantized
 };
 
 struct LayerConfig {
@@ -124,6 +133,7 @@ struct ModelConfig {
   std::optional<RecurrentConfig> recurrent = {};
   std::optional<ExpertConfig> experts = {};
   std::optional<QuantizationConfig> quantization = {};
+  std::vector<EncoderPart> encoders = {};
   std::vector<LayerConfig> layers = {};
   // Common name of each key that was read, and its path in the file.
   std::map<std::string, std::string, std::less<>> keys = {};

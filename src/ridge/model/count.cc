@@ -187,9 +187,8 @@ std::vector<WeightTensor> list_outer_tensors(const ModelConfig& config) {
 // Returns the bytes of all copies of the tensor.
 QuantizedBytes count_bytes(const ModelConfig& config, const WeightTensor& tensor, DType dtype) {
   const auto& quantization = config.quantization;
-  const bool is_quantized =
-      quantization && (tensor.kind == WeightKind::expert ||
-                       (tensor.kind == WeightKind::matrix && quantization->method != QuantizationMethod::mxfp4));
+  const bool is_quantized = quantization && (tensor.kind == WeightKind::expert ||
+                                             (tensor.kind == WeightKind::matrix && !quantization->has_only_experts));
   if (!is_quantized) return {ceil_div(tensor.parameters() * dtype_bits(dtype), 8), 0};
   const QuantizedBytes one = count_quantized_bytes(*quantization, tensor.rows, tensor.columns);
   return {one.values * tensor.copies, one.scales * tensor.copies};
@@ -469,6 +468,13 @@ Result<ModelCount> count_model(const ModelConfig& config, const CountOptions& op
   }
   add_parts(config, {outer.begin() + (config.learned_positions > 0 ? 2 : 1), outer.end()}, 0, options.weight_dtype,
             count.parts);
+  for (const EncoderPart& encoder : config.encoders)
+    count.parts.push_back({.name = encoder.name,
+                           .layers = encoder.layers,
+                           .parameters = encoder.parameters,
+                           .weight_bytes = to_bytes(encoder.parameters, activation_dtype(options.weight_dtype)),
+                           .keys = encoder.keys,
+                           .is_in_programs = false});
   for (const PartCount& part : count.parts) {
     count.parameters += part.parameters;
     count.active_parameters += part.active_parameters;

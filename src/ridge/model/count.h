@@ -31,6 +31,7 @@ struct PartCount {
   std::int64_t weight_bytes = 0;       // With scales
   std::int64_t scale_bytes = 0;        // Scales, zero points and indices of quantized matrices
   std::vector<std::string> keys = {};
+  bool is_in_programs = true;  // False for encoders, which no token of a text uses
 };
 
 struct LayerCount {

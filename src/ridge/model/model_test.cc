@@ -308,8 +308,8 @@ TEST(ModelConfig, RefusesWhatItDoesNotKnow) {
             "config.json: architectures: expected a class that ends with ForCausalLM, found "
             "'LlamaForSequenceClassification'\n  hint: heads of other classes are not counted\n");
   EXPECT_EQ(error_of(llama(R"("quantization_config": {"quant_method": "fp9"})")),
-            "config.json: quantization_config.quant_method: expected fp8, gptq, awq, mxfp4 or bitsandbytes, found "
-            "'fp9'\n");
+            "config.json: quantization_config.quant_method: expected fp8, gptq, awq, mxfp4, bitsandbytes or "
+            "compressed-tensors, found 'fp9'\n");
   EXPECT_EQ(error_of(llama(R"("quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 4})")),
             "config.json: quantization_config.bits: expected matrix sides that are multiples of 8, which fill 32 bits, "
             "found 12\n");

@@ -45,6 +45,7 @@ Result<DType> find_quantized_dtype(const ModelConfig& config) {
     case QuantizationMethod::int8: return DType::int8;
     case QuantizationMethod::gptq:
     case QuantizationMethod::awq:
+    case QuantizationMethod::packed:
     case QuantizationMethod::nf4: break;
   }
   if (quantization.bits == 4) return DType::int4;
@@ -157,7 +158,7 @@ Result<StepSizes> make_sizes(const ModelConfig& config, const StepOptions& optio
   if (config.quantization) {
     RIDGE_TRY(quantized, find_quantized_dtype(config));
     sizes.expert = quantized;
-    if (config.quantization->method != QuantizationMethod::mxfp4) sizes.matrix = quantized;
+    if (!config.quantization->has_only_experts) sizes.matrix = quantized;
   }
   RIDGE_TRY(function, find_function(config));
   sizes.function = function;

@@ -73,6 +73,36 @@ TEST(ModelReports, LatentVectorsAreKeptOnce) {
   EXPECT_EQ(find_cache(glm, "indexer").bytes, 78ll * 128 * 2 * 202752);
 }
 
+TEST(ModelReports, ReadsPackedIntegersOfExperts) {
+  // Kimi K2.5: integers of 4 bits with a bf16 scale for 32, in routed experts alone; 594 GB are published.
+  const std::string text = R"({"model_type": "kimi_k25", "text_config": {"model_type": "kimi_k2", "hidden_size": 7168,
+ "intermediate_size": 18432, "num_hidden_layers": 61, "num_attention_heads": 64, "num_key_value_heads": 64,
+ "vocab_size": 163840, "moe_intermediate_size": 2048, "n_routed_experts": 384, "n_shared_experts": 1,
+ "num_experts_per_tok": 8, "first_k_dense_replace": 1, "q_lora_rank": 1536, "kv_lora_rank": 512,
+ "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "bad_words_ids": null, "do_sample": false,
+ "quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized", "kv_cache_scheme": null,
+ "quantization_status": "compressed", "ignore": ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*",
+ "re:.*mlp\\.(gate|up|gate_up|down)_proj.*"], "config_groups": {"group_0": {"targets": ["Linear"], "weights": {
+ "num_bits": 4, "type": "int", "symmetric": true, "strategy": "group", "group_size": 32}}}}}})";
+  const auto config = parse_config(text, "config.json", "test");
+  ASSERT_TRUE(config.ok()) << config.error().to_string();
+  const ModelCount counted = *count_model(*config);
+  const std::int64_t experts = 60ll * 384 * 3 * 7168 * 2048;
+  EXPECT_EQ(counted.scale_bytes, 2 * experts / 32);
+  EXPECT_EQ(counted.weight_bytes, experts / 2 + 2 * experts / 32 + 2 * (1026408232448 - experts));
+  EXPECT_NEAR(static_cast<double>(counted.weight_bytes) / 1e9, 594, 0.5);
+  std::string wrong = text;
+  wrong.replace(wrong.find("\"int\""), 5, "\"float\"");
+  EXPECT_EQ(parse_config(wrong, "config.json", "test").error().to_string(),
+            "config.json: text_config.quantization_config.config_groups.group_0.weights.type: expected int, found "
+            "'float'\n");
+  wrong = text;
+  wrong.replace(wrong.find(R"("re:.*self_attn.*", )"), 20, "");
+  EXPECT_EQ(parse_config(wrong, "config.json", "test").error().to_string(),
+            "config.json: text_config.quantization_config.ignore: expected lm_head and routers, or all matrices but "
+            "those of experts, found 're:.*shared_experts.*'\n  hint: other matrices cannot be left out yet\n");
+}
+
 TEST(ModelReports, ExpertsHaveAWidthOfTheirOwn) {
   // inference-sim #561: DeepSeek-V3's experts have moe_intermediate_size = 2048 columns, a ninth of intermediate_size.
   for (const PartCount& part : count_shipped("deepseek_v3").parts)
@@ -96,6 +126,38 @@ TEST(ModelReports, ReadsPublishedFilesOfMamba) {
   ASSERT_TRUE(config.ok()) << config.error().to_string();
   // Per layer: 8 x (16 + 28 + 4) in, 28 x 4 + 28 of the convolution, 3 x 4, a norm of 16, 16 x 8 out, a norm of 8.
   EXPECT_EQ(count_model(*config)->parameters, 2 * 80 + 8 + 2 * (384 + 140 + 12 + 16 + 128 + 8));
+}
+
+TEST(ModelReports, CountsVisionEncoders) {
+  // google/gemma-3-4b-it: 4 300 079 472 parameters are published; the language model has 3 880 263 168.
+  const std::string gemma = R"({"model_type": "gemma3", "vision_config": {"hidden_size": 1152, "image_size": 896,
+ "intermediate_size": 4304, "model_type": "siglip_vision_model", "num_attention_heads": 16, "num_hidden_layers": 27,
+ "patch_size": 14, "vision_use_head": false}, "text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
+ "intermediate_size": 10240, "num_hidden_layers": 34, "num_attention_heads": 8, "num_key_value_heads": 4,
+ "head_dim": 256, "vocab_size": 262208, "sliding_window": 1024}})";
+  const auto config = parse_config(gemma, "config.json", "test");
+  ASSERT_TRUE(config.ok()) << config.error().to_string();
+  const ModelCount counted = *count_model(*config);
+  EXPECT_EQ(counted.parameters, 4300079472);
+  EXPECT_EQ(counted.active_parameters, 3880263168) << "no token of a text uses the encoder";
+  EXPECT_EQ(counted.weight_bytes, 2 * 4300079472);
+  EXPECT_EQ(counted.notes, std::vector<std::string>{
+                               "vision_config: this part is counted in parameters and memory, but is in no program"});
+  // Qwen/Qwen3-VL-8B-Instruct: 8 767 123 696 are published; the language model is that of Qwen3 8B.
+  const std::string qwen = R"({"model_type": "qwen3_vl", "tie_word_embeddings": false, "vision_config": {
+ "deepstack_visual_indexes": [8, 16, 24], "depth": 27, "hidden_size": 1152, "in_channels": 3, "intermediate_size": 4304,
+ "model_type": "qwen3_vl", "num_heads": 16, "num_position_embeddings": 2304, "out_hidden_size": 4096, "patch_size": 16,
+ "spatial_merge_size": 2, "temporal_patch_size": 2}, "text_config": {"model_type": "qwen3_vl_text",
+ "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32,
+ "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936}})";
+  const auto vision = parse_config(qwen, "config.json", "test");
+  ASSERT_TRUE(vision.ok()) << vision.error().to_string();
+  EXPECT_EQ(count_model(*vision)->parameters, 8767123696);
+  std::string wrong = qwen;
+  wrong.replace(wrong.find("\"depth\": 27"), 11, "\"depht\": 27");
+  EXPECT_EQ(parse_config(wrong, "config.json", "test").error().to_string(),
+            "config.json: vision_config.depth: expected a whole number from 1 to 4096, found no such key\n"
+            "  hint: ridge assumes no value; add the key\n");
 }
 
 std::string hybrid_error(const std::string& changed) {

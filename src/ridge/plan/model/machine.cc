@@ -76,13 +76,16 @@ struct SizedStep {
   double bytes = 0;  // Memory of a chip in the requested phase
 };
 
-// Returns the bytes of scales on a chip. Data ranks divide only those of the experts.
+// Returns the bytes of weights on a chip that are in no program: scales, of which data ranks divide only those of the
+// experts, and encoders, which each chip has.
 double count_scale_bytes(const model::ModelCount& count, const ModelRequest& request, std::int64_t tensor) {
-  double experts = 0;
-  for (const model::PartCount& part : count.parts)
+  double experts = 0, encoders = 0;
+  for (const model::PartCount& part : count.parts) {
     if (part.name == "routed experts") experts = static_cast<double>(part.scale_bytes);
+    if (!part.is_in_programs) encoders += static_cast<double>(part.weight_bytes);
+  }
   const double ranks = request.data_parallel > 1 ? static_cast<double>(request.expert_parallel) : 1;
-  return (static_cast<double>(count.scale_bytes) - experts + experts / ranks) / static_cast<double>(tensor);
+  return encoders + (static_cast<double>(count.scale_bytes) - experts + experts / ranks) / static_cast<double>(tensor);
 }
 
 double count_memory(const ModelStep& step) { return step.parameter_bytes + step.cache_bytes + step.activation_bytes; }

@@ -38,7 +38,7 @@ struct ModelOnMachine {
   std::int64_t prefill_sequences = 1;           // The batch if prefill is the phase, else one of each data rank
   std::vector<std::string> not_on_record = {};  // Times that the machine's file lacks, so that they count as 0
   std::string unavailable = {};                 // Reason why there are no numbers; all others are then empty
-  double scale_bytes = 0;                       // Bytes of scales of quantized weights on one chip
+  double scale_bytes = 0;                       // Bytes on one chip of scales of quantized weights and of encoders
   std::optional<double> capacity_bytes = {};    // Capacity of one chip's memory; nullopt if not on record
   std::optional<ServedTimes> served = {};       // Set if requested
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
