@@ -9,6 +9,7 @@
 
 #include "ridge/base/file.h"
 #include "ridge/model/count.h"
+#include "ridge/model/program.h"
 
 namespace ridge::model {
 namespace {
@@ -408,6 +409,8 @@ TEST(ModelConfig, SurvivesEveryWrongValue) {
         const Result<ModelConfig> parsed = parse_config(changed.dump(), "config.json", "test");
         if (parsed) {
           (void)count_model(*parsed, {.context = 4096, .batch = 4096});
+          for (const std::int64_t new_tokens : {1, 5})
+            (void)write_programs(*parsed, {.new_tokens = new_tokens, .context = 64, .layout = {.tensor = 2}});
         } else {
           ++refused;
           EXPECT_TRUE(parsed.error().to_string().starts_with("config.json: ")) << parsed.error().to_string();

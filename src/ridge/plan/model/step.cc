@@ -143,7 +143,7 @@ std::size_t find_module(const AnalyzedPart& step, const FusionGroup& kernel) {
 Status add_plan(const model::PartProgram& part, const AnalyzedPart& step, const PlanRequest& plan, std::size_t first,
                 ModelStep& out) {
   RIDGE_TRY(planned, predict_program(step.program, step.explanation, plan));
-  if (!planned.has_model) return absent_error("a kernel has no model", "");
+  if (!planned.has_model) return absent_error("a kernel has no cost model", "");
   for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
     ModuleStep& module = out.modules[first + find_module(step, planned.fusion.groups[i])];
     add(module.predicted_s, planned.kernels[i].predicted_s);
