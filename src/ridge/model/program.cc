@@ -79,6 +79,11 @@ Status divide(const ModelConfig& config, std::string_view what, std::int64_t who
       fmt::format("{}: expected {} that divides the {} {}, found {}", config.name, option, whole, what, chips));
 }
 
+// Returns the columns with those that fill a block of elements with a common scale.
+std::int64_t pad_to_block(std::int64_t columns, DType dtype) {
+  return ceil_div(columns, dtype_info(dtype).block) * dtype_info(dtype).block;
+}
+
 // Divides experts and their columns among the chips.
 Status divide_experts(StepSizes& sizes) {
   const ModelConfig& config = sizes.config;
@@ -98,6 +103,7 @@ Status divide_experts(StepSizes& sizes) {
   // Chips that have all tokens and some experts multiply as much, on average, as if each had columns of all experts.
   RIDGE_TRY_STATUS(
       divide(config, "columns of an expert", config.experts->width, "--tp", layout.tensor, sizes.expert_width));
+  if (is_block_scaled(sizes.expert)) sizes.expert_width = pad_to_block(sizes.expert_width, sizes.expert);
   return divide(config, "columns of the shared experts", config.experts->shared_width, "--tp", layout.tensor,
                 sizes.shared_width);
 }
@@ -357,6 +363,9 @@ std::vector<std::string> note_omissions(const ModelConfig& config, const StepOpt
   if (options.layout.tensor > 1)
     notes.emplace_back(
         "each chip's program adds residuals and biases to its part of a sum; in an engine one chip does");
+  if (config.experts && config.quantization && config.quantization->method == QuantizationMethod::mxfp4 &&
+      config.experts->width / options.layout.tensor % dtype_info(DType::mxfp4).block != 0)
+    notes.emplace_back("a chip's columns of experts are filled up to whole blocks of mxfp4");
   if (config.has_sinks) notes.emplace_back("the learned score of each head (a sink) is not in the programs");
   if (config.quantization && config.quantization->method != QuantizationMethod::mxfp4)
     notes.emplace_back("scales and zero points of quantized weights are counted as memory, not in the programs");

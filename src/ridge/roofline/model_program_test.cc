@@ -154,6 +154,17 @@ TEST(ModelProgram, DividesHeadsAndWidthsAmongChips) {
             "expected --new-tokens from 1 to 8, found 9");
 }
 
+// 2 880 columns of gpt-oss's experts are 360 on each of 8 chips, which blocks of 32 fill up to 384.
+TEST(ModelProgram, FillsBlocksOfDividedExperts) {
+  const auto programs = write_programs(find("gpt_oss_120b"), {.context = 64, .layout = {.tensor = 8}});
+  ASSERT_TRUE(programs) << programs.error().message;
+  EXPECT_NE(programs->parts[1].text.find("M = 384"), std::string::npos) << programs->parts[1].text;
+  EXPECT_FALSE(load(programs->parts[1].text).statements.empty());
+  EXPECT_NE(std::find(programs->notes.begin(), programs->notes.end(),
+                      "a chip's columns of experts are filled up to whole blocks of mxfp4"),
+            programs->notes.end());
+}
+
 // Each data rank has its sequences and a part of the experts, for which all ranks send rows.
 TEST(ModelProgram, DividesExpertsAmongDataRanks) {
   const ModelConfig qwen = find("qwen3_30b_a3b");
