@@ -107,6 +107,7 @@ COMMANDS = [
     ["explain", "x: bf16[B, D_X]   w: bf16[D_X, F]\ny: bf16[B, F] = x * w", "--on", "h100", "X=8", *SIZES],
     ["model", "llama_3_8b"],
     ["model", "gemma_3_1b", "--context", "4096", "--batch", "2"],
+    ["model", "qwen3_next_80b_a3b", "--context", "64", "--on", "h200"],
 ]
 # Output of commands that take long, or need a device or other libraries.
 RECORDED = [("probe", "tests/golden/probe.json"), ("bench", "tests/golden/bench_cpu_products.json"),
