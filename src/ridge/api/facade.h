@@ -12,7 +12,7 @@
 #include "ridge/distributed/shard.h"
 #include "ridge/model/count.h"
 #include "ridge/plan/kernel_list.h"
-#include "ridge/plan/llama_decode.h"
+#include "ridge/plan/model/call_modes.h"
 #include "ridge/plan/model/layouts.h"
 #include "ridge/plan/model/machine.h"
 #include "ridge/plan/model/training.h"
@@ -130,7 +130,7 @@ Result<std::vector<SystolicRun>> simulate_systolic(const SystolicRequest& reques
 
 // Maps a program's statements to stages of a dataflow chip (plasticine, sn10, sn40l) and simulates it.
 Result<MappedProgram> simulate_mapping(const Request& request, const MappingOptions& options);
-// Predicts the time of one token of Llama-3.1-8B.
+// Predicts the time of one token of a language model, kernel by kernel, fused and looped.
 Result<DecodeReport> predict_decode(const MachineChoice& on, const DecodeOptions& options);
 
 // Returns the CUDA kernels of the planner whose names contain `name`. Error: there are none.

@@ -64,7 +64,8 @@ Result<MappedProgram> simulate_mapping(const Request& request, const MappingOpti
 
 Result<DecodeReport> predict_decode(const MachineChoice& on, const DecodeOptions& options) {
   RIDGE_TRY(machine, machine_of(on));
-  return predict_llama_8b_decode(machine, options);
+  RIDGE_TRY(config, model::find_config(options.model));
+  return predict_call_modes(config, machine, options);
 }
 
 }  // namespace ridge::api

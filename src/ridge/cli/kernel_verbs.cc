@@ -69,13 +69,12 @@ void add_run(CLI::App& app, int& code) {
   args->verb = verb;
   add_request_options(*verb, args->request_args);
   add_data_and_timing_options(*verb, *args);
-  const auto* tune =
-      verb->add_flag(
-              "--tune{8}", args->tune,
-              "On cuda: measure the N best plans of each product by the model and cache the fastest for later runs; "
-              "--tune=0: use the model's choices, not the cache")
-          ->type_name("[=N]")
-          ->check(whole_number_between(0, 1000));
+  const auto* tune = verb->add_flag("--tune{8}", args->tune,
+                                    "On cuda: measure the N best plans of each product by the cost model and cache the "
+                                    "fastest for later runs; "
+                                    "--tune=0: use the cost model's choices, not the cache")
+                         ->type_name("[=N]")
+                         ->check(whole_number_between(0, 1000));
   add_ranks_options(*verb, *args);
   verb->add_flag("--why", args->request_args.explain_overhead,
                  "Attribute each operation's time above its bound to causes");
@@ -170,8 +169,9 @@ static void add_product_benchmark_options(CLI::App& verb, BenchArgs& args) {
   verb.add_option("--shapes", args.options.shapes,
                   "CSV with the columns op,dtype,m,n,k and optionally out and weights (default: 60 built-in shapes)")
       ->type_name("FILE.csv");
-  verb.add_option("--tune", args.options.tuned_candidates,
-                  "On a CUDA device: also time this many of the model's best plans and report the gain of the fastest")
+  verb.add_option(
+          "--tune", args.options.tuned_candidates,
+          "On a CUDA device: also time this many of the cost model's best plans and report the gain of the fastest")
       ->type_name("N")
       ->check(whole_number_between(1, 100));
 }
@@ -194,7 +194,7 @@ static void add_plan_timing_options(CLI::App& verb, BenchArgs& args) {
       ->type_name("SECONDS")
       ->check(number_between(1.0, 1e6));
   verb.add_option("--plans", args.plans.plans_per_product,
-                  "plans: plans to time of each product; half are the model's best (default 40)")
+                  "plans: plans to time of each product; half are the cost model's best (default 40)")
       ->type_name("N")
       ->check(whole_number_between(2, 1000));
   verb.add_option("--skip", args.plans.skip, "plans: skip this many products, which an earlier run has timed")

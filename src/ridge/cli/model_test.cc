@@ -163,9 +163,30 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
   expect_rejected({"model", path("none.json")}, 3,
                   "ridge: cannot read 'FOLDER/none.json': No such file or directory\n");
   expect_rejected({"model", file("wrong.json", R"({"model_type": "lama", "hidden_size": 8})")}, 3,
-                  "FOLDER/wrong.json: model_type: expected one of llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, "
-                  "gemma2, gemma3_text, gpt_oss, gpt2, deepseek_v3, kimi_k2, found 'lama'\n"
+                  "FOLDER/wrong.json: model_type: expected one of llama, llama4_text, mistral, mixtral, phi3, "
+                  "qwen2, qwen3, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text, qwen3_next, qwen3_5_text, "
+                  "qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gpt_oss, gpt2, glm4_moe, deepseek_v3, "
+                  "deepseek_v32, kimi_k2, glm_moe_dsa, nemotron_h, mamba2, falcon_mamba, found 'lama'\n"
                   "  hint: did you mean 'llama'?\n");
+}
+
+TEST_F(CliTest, ModelPredictsLinearAttention) {
+  const ProcessResult counted = ridge({"model", "qwen3_next_80b_a3b", "--context", "8192", "--batch", "8"});
+  ASSERT_EQ(counted.code, 0) << counted.err;
+  EXPECT_TRUE(counted.out.starts_with(
+      "qwen3_next_80b_a3b: 79.67 G parameters, 3.875 G active per token; 159.3 GB of weights (bf16); 24.58 kB of cache "
+      "per token (bf16); 77.27 MB of state per sequence\n8 sequences of 8 192 tokens: 2.229 GB of cache and state\n"))
+      << counted.out;
+  const ProcessResult times =
+      ridge({"model", "qwen3_next_80b_a3b", "--context", "8192", "--batch", "8", "--on", "h200", "--json"});
+  ASSERT_EQ(times.code, 0) << times.err;
+  const auto answer = nlohmann::json::parse(times.out);
+  EXPECT_TRUE(answer["ttft_s"].is_null());
+  EXPECT_GT(answer["tpot_s"]["bound"].get<double>(), 0.003);
+  expect_rejected({"model", "qwen3_next_80b_a3b", "--context", "64", "--on", "h200", "--tp", "2", "--phase", "prefill"},
+                  3,
+                  "ridge: qwen3_next_80b_a3b: expected one new token of each sequence, found 64\n"
+                  "  hint: the recurrence of its layers has no program for several tokens yet\n");
 }
 
 }  // namespace

@@ -55,12 +55,15 @@ Result<int> simulate_kernel(const KernelArgs& args) {
 void add_decode(CLI::App& simulate, int& code) {
   auto args = std::make_shared<DecodeArgs>();
   CLI::App* verb =
-      simulate.add_subcommand("decode", "Predict one token of Llama-3.1-8B: kernel by kernel, fused, looped");
+      simulate.add_subcommand("decode", "Predict one token of a language model: kernel by kernel, fused, looped");
   verb->footer(
       "Examples:\n"
       "  ridge simulate decode --on sn40l --chips 16 --sync 1e-7..1e-4:*10 --svg calls.svg\n"
-      "  ridge simulate decode --on h100 --chips 1\n");
+      "  ridge simulate decode --model llama_3_70b --on h100 --chips 8\n");
   verb->add_option("--on", args->on, "Machine: a catalog name or a .toml file (default sn40l)")->type_name("MACHINE");
+  verb->add_option("--model", args->options.model,
+                   "Hugging Face config.json, its folder, or a name of models/ (default llama_3_8b)")
+      ->type_name("CONFIG");
   verb->add_option("--chips", args->options.chips, "Number of chips that share weights and cache (default 16)")
       ->type_name("N");
   verb->add_option("--context", args->options.context, "Tokens in the cache (default 4096)")->type_name("N");

@@ -55,6 +55,8 @@ TEST_F(SimulatePipeTest, PrintsTheCostOfCalls) {
   EXPECT_EQ(got["calling"][2]["calls"], 3);
   EXPECT_NEAR(got["implied"][0]["call_s"].get<double>(), 28e-6, 0.5e-6);
   EXPECT_NEAR(json({"decode", "--on", "h100", "--chips", "1"})["implied"][2]["call_s"].get<double>(), 58e-6, 0.5e-6);
+  EXPECT_EQ(got["model"], "llama_3_8b");
+  EXPECT_EQ(json({"decode", "--model", "llama_3_70b"})["calling"][0]["calls"], 802) << "80 layers of 10 kernels";
   const Json layers = json({example("llama_decoder.ridge"), "--layers", "32", "--sync", "0,1e-5"});
   EXPECT_EQ(layers["calling"].size(), 6U);
   EXPECT_EQ(ridge({"simulate", "decode", "--svg", path("c.svg")}).code, 0);

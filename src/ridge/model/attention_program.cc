@@ -17,6 +17,9 @@ std::string write_mask(const StepSizes& sizes, bool is_sliding, std::string_view
   const std::string position = earlier == 0 ? "index(S)" : fmt::format("index(S) + {}", earlier);
   const std::string causal = fmt::format("index({}) <= {}", keys, position);
   if (!is_sliding || count <= sizes.config.window) return causal;
+  if (sizes.config.has_chunks)
+    return fmt::format("({}) * (floor(index({}) / {}) == floor(({}) / {}))", causal, keys, sizes.config.window,
+                       position, sizes.config.window);
   return fmt::format("({}) * ({} - index({}) < {})", causal, position, keys, sizes.config.window);
 }
 
@@ -55,50 +58,93 @@ std::string write_scores(const StepSizes& sizes, const std::string& scores, cons
 
 void add_positions(ProgramWriter& out, const StepSizes& sizes) { out.add_input("data", "t", DType::int32, sizes.rows); }
 
-// Adds queries, keys and values of the new tokens: a product each, a bias, a norm along the head, rotary positions.
-void add_heads(ProgramWriter& out, const StepSizes& sizes, bool is_sliding, const std::string& query_dims) {
-  const ModelConfig& config = sizes.config;
-  const std::string key_dims = "G, E", x = add_operand(out, sizes.matrix, "h$", sizes.rows_and("D"));
-  for (const char letter : {'q', 'k', 'v'}) {
-    const std::string& dims = letter == 'q' ? query_dims : key_dims;
-    out.add_parameter(fmt::format("w{}$", letter), sizes.matrix, "D, " + dims);
-    std::vector<std::string> functions{fmt::format("{} * w{}$", x, letter)};
-    if (config.has_qkv_bias) {
-      out.add_parameter(fmt::format("b{}$", letter), sizes.parameter, dims);
-      functions.push_back(fmt::format("{{}} + b{}$", letter));
-    }
-    if (config.has_qk_norm && letter != 'v') {
-      out.add_parameter(fmt::format("norm{}$", letter), sizes.parameter, "E");
-      functions.push_back(fmt::format("rmsnorm({{}} over E) * norm{}$", letter));
-    }
-    if (config.learned_positions == 0 && letter != 'v')
-      functions.push_back(write_rotary(sizes, is_sliding, "E", false));
-    add_function_chain(out, sizes, std::string(1, letter), sizes.rows_and(dims), functions, letter != 'q');
-  }
+// Heads of a layer on one chip and the names of their dimensions. Layers with heads of their own have their own names.
+struct ChipHeads {
+  HeadConfig config;
+  std::string keys, queries, size, tokens;  // "G", "G, R", "E", "T"
+};
+
+ChipHeads add_head_dimensions(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer) {
+  const std::string mark = sizes.config.full_heads && !layer.is_sliding ? "1" : "";
+  ChipHeads heads{.config = heads_of(sizes.config, layer)};
+  const std::int64_t key_heads = sizes.key_heads(heads.config.kv_heads), shared_by = sizes.heads / key_heads;
+  heads.keys = "G" + mark;
+  heads.queries = shared_by > 1 ? fmt::format("G{0}, R{0}", mark) : heads.keys;
+  heads.size = "E" + mark;
+  heads.tokens = layer.is_sliding ? "U" : "T";
+  out.add_dimension(heads.tokens, count_keys(sizes, layer.is_sliding));
+  out.add_dimension(heads.keys, key_heads);
+  if (shared_by > 1) out.add_dimension("R" + mark, shared_by);
+  out.add_dimension(heads.size, heads.config.size);
+  return heads;
 }
 
-void add_grouped_attention(ProgramWriter& out, const StepSizes& sizes, bool is_sliding) {
-  const std::int64_t shared_by = sizes.heads / sizes.kv_heads, count = count_keys(sizes, is_sliding);
-  const std::string keys = is_sliding ? "U" : "T", heads = shared_by > 1 ? "G, R" : "G";
-  out.add_dimension(keys, count);
-  out.add_dimension("G", sizes.kv_heads);
-  if (shared_by > 1) out.add_dimension("R", shared_by);
-  out.add_dimension("E", sizes.config.head_size);
+// Returns the functions from a product to queries or keys: a bias, a norm along the head, rotary positions.
+std::vector<std::string> list_functions(const StepSizes& sizes, const LayerConfig& layer, char letter,
+                                        const ChipHeads& heads) {
+  const ModelConfig& config = sizes.config;
+  const bool has_positions = config.learned_positions == 0 && (layer.is_sliding || config.has_positions_in_full);
+  const std::string plain_norm = fmt::format("rmsnorm({{}} over {})", heads.size);
+  std::vector<std::string> functions;
+  if (config.has_qkv_bias) functions.push_back(fmt::format("{{}} + b{}$", letter));
+  if (letter == 'v') {
+    if (config.has_plain_value_norm) functions.push_back(plain_norm);
+    return functions;
+  }
+  if (config.has_qk_norm) functions.push_back(fmt::format("{} * norm{}$", plain_norm, letter));
+  if (has_positions) functions.push_back(write_rotary(sizes, layer.is_sliding, heads.size, false));
+  if (has_positions && config.has_plain_qk_norm) functions.push_back(plain_norm);
+  return functions;
+}
+
+// Adds queries, keys and values of the new tokens.
+void add_heads(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer, const ChipHeads& heads) {
+  const ModelConfig& config = sizes.config;
+  const std::string x = add_operand(out, sizes.matrix, "h$", sizes.rows_and("D"));
+  for (const char letter : {'q', 'k', 'v'}) {
+    const std::string dims = fmt::format("{}, {}", letter == 'q' ? heads.queries : heads.keys, heads.size);
+    std::vector<std::string> functions = list_functions(sizes, layer, letter, heads);
+    if (letter != 'v' || heads.config.has_values) {
+      out.add_parameter(fmt::format("w{}$", letter), sizes.matrix, "D, " + dims);
+      functions.insert(functions.begin(), fmt::format("{} * w{}$", x, letter));
+    } else {
+      functions.insert(functions.begin(), "k0$");  // Values are the keys before their norm
+    }
+    if (config.has_qkv_bias) out.add_parameter(fmt::format("b{}$", letter), sizes.parameter, dims);
+    if (config.has_qk_norm && letter != 'v')
+      out.add_parameter(fmt::format("norm{}$", letter), sizes.parameter, heads.size);
+    add_function_chain(out, sizes, std::string(1, letter), sizes.rows_and(dims), functions, letter != 'q');
+  }
+  if (!config.has_output_gate) return;
+  const std::string dims = heads.queries + ", " + heads.size;
+  out.add_parameter("wgate$", sizes.matrix, "D, " + dims);
+  add_product(out, sizes, sizes.matrix, "go$", sizes.rows_and(dims), x + " * wgate$");
+}
+
+void add_grouped_attention(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer) {
+  const ChipHeads heads = add_head_dimensions(out, sizes, layer);
   out.begin_module("query, key, value");
   add_norm(out, sizes, "h$", "x$", "1");
-  add_heads(out, sizes, is_sliding, heads + ", E");
+  add_heads(out, sizes, layer, heads);
   out.begin_module("attention");
   for (const char* name : {"keys$", "values$"})
-    out.add_input("cache", name, sizes.options.cache_dtype, fmt::format("B, {}, G, E", keys));
-  const std::string pairs = fmt::format("{}, {}", sizes.rows_and(heads), keys);
+    out.add_input("cache", name, sizes.options.cache_dtype,
+                  fmt::format("B, {}, {}, {}", heads.tokens, heads.keys, heads.size));
+  const std::string pairs = fmt::format("{}, {}", sizes.rows_and(heads.queries), heads.tokens);
+  const std::string scale = fmt::format("rsqrt(size({}))", heads.size);
+  const std::string mask = write_mask(sizes, layer.is_sliding, heads.tokens);
   out.add("s$", pairs, "q$ * keys$");
-  out.add("p$", pairs,
-          fmt::format("softmax({} over {})",
-                      write_scores(sizes, "s$", "rsqrt(size(E))", write_mask(sizes, is_sliding, keys)), keys));
-  out.add("a$", sizes.rows_and(heads + ", E"), "p$ * values$");
+  out.add("p$", pairs, fmt::format("softmax({} over {})", write_scores(sizes, "s$", scale, mask), heads.tokens));
+  const std::string dims = sizes.rows_and(heads.queries + ", " + heads.size);
+  std::string result = "a$";
+  out.add(result, dims, "p$ * values$");
   out.begin_module("attention output");
-  const std::string a = add_operand(out, sizes.matrix, "a$", sizes.rows_and(heads + ", E"));
-  out.add_parameter("wo$", sizes.matrix, heads + ", E, D");
+  if (sizes.config.has_output_gate) {
+    result = "ag$";
+    out.add(result, dims, "a$ * sigmoid(go$)");
+  }
+  const std::string a = add_operand(out, sizes.matrix, result, dims);
+  out.add_parameter("wo$", sizes.matrix, fmt::format("{}, {}, D", heads.queries, heads.size));
   add_product(out, sizes, sizes.matrix, "o$", sizes.rows_and("D"), a + " * wo$");
 }
 
@@ -128,9 +174,45 @@ void add_latent_vectors(ProgramWriter& out, const StepSizes& sizes) {
   add_function_chain(out, sizes, "cr", sizes.rows_and("P"), {x + " * wcr$", rotary}, true);
 }
 
+// True if the context has more tokens than the indexer chooses.
+bool chooses_tokens(const StepSizes& sizes) {
+  return sizes.config.indexer && count_keys(sizes, false) > sizes.config.indexer->chosen;
+}
+
+// Adds the indexer, which scores the tokens of the context with few small heads. Its result at$ names the best of them.
+void add_indexer(ProgramWriter& out, const StepSizes& sizes) {
+  const IndexerConfig& indexer = *sizes.config.indexer;
+  out.add_dimension("HI", indexer.heads);
+  out.add_dimension("EI", indexer.head_size);
+  out.begin_module("indexer");
+  const std::string x = add_operand(out, sizes.matrix, "h$", sizes.rows_and("D"));
+  const std::string queries = add_operand(out, sizes.matrix, "ln$", sizes.rows_and("Q"));
+  out.add_parameter("wiq$", sizes.matrix, "Q, HI, EI");
+  out.add_parameter("wik$", sizes.matrix, "D, EI");
+  out.add_parameter("wiw$", sizes.parameter, "D, HI");
+  for (const char* norm : {"normi$", "shifti$"}) out.add_parameter(norm, sizes.parameter, "EI");
+  add_product(out, sizes, sizes.matrix, "iq$", sizes.rows_and("HI, EI"), queries + " * wiq$");
+  add_product(out, sizes, sizes.matrix, "ik0$", sizes.rows_and("EI"), x + " * wik$");
+  out.add_stored("ik$", sizes.options.cache_dtype, sizes.rows_and("EI"), "layernorm(ik0$ over EI) * normi$ + shifti$");
+  out.add("iw$", sizes.rows_and("HI"), "h$ * wiw$");
+  out.add_input("cache", "indexed$", sizes.options.cache_dtype, "B, T, EI");
+  out.add("is$", sizes.rows_and("HI, T"), "iq$ * indexed$");
+  out.add("ir$", sizes.rows_and("HI, T"), "relu(is$)");
+  out.add("ix$", sizes.rows_and("T"), "ir$ * iw$");
+  if (!chooses_tokens(sizes)) return;
+  const std::string mask = write_mask(sizes, false, "T");
+  out.add_dimension("KI", indexer.chosen);
+  if (!mask.empty()) out.add("im$", sizes.rows_and("T"), fmt::format("where({}, ix$, -inf)", mask));
+  const std::string scores = mask.empty() ? "ix$" : "im$";
+  out.add("at$", sizes.rows_and("KI"), fmt::format("topk({} over T)", scores));
+  if (!mask.empty()) out.add("best$", sizes.rows_and("KI"), fmt::format("gather({}, at$ over T)", scores));
+}
+
 // Few new tokens: the queries take over the matrix of keys, and the result that of values, so that all heads read the
 // latent vectors. Many new tokens: keys and values of all heads are computed from the latent vectors once.
+// A token's own choice of tokens is read as latent vectors.
 bool absorbs_matrices(const StepSizes& sizes) {
+  if (chooses_tokens(sizes)) return true;
   const LatentConfig& latent = *sizes.config.latent;
   const auto d = [](std::int64_t value) { return static_cast<double>(value); };
   const double tokens = d(sizes.options.new_tokens), context = d(sizes.options.context), pairs = tokens * context;
@@ -157,20 +239,29 @@ void add_latent_attention(ProgramWriter& out, const StepSizes& sizes) {
   out.add_input("cache", "positions$", sizes.options.cache_dtype, "B, T, P");
   out.add_parameter("wk$", sizes.matrix, "L, H, N");
   out.add_parameter("wv$", sizes.matrix, "L, H, J");
+  if (sizes.config.indexer) add_indexer(out, sizes);
   out.begin_module("attention");
+  std::string tokens = "T", latents = "latents$", positions = "positions$", mask = write_mask(sizes, false, "T");
+  if (chooses_tokens(sizes)) {
+    tokens = "KI";
+    out.add("lc$", sizes.rows_and("KI, L"), "gather(latents$, at$ over T)");
+    out.add("lp$", sizes.rows_and("KI, P"), "gather(positions$, at$ over T)");
+    latents = "lc$";
+    positions = "lp$";
+    if (!mask.empty()) mask = "best$ > -inf";
+  }
   if (absorbs) {
     out.add("qk$", sizes.rows_and("H, L"), "q$ * wk$");
   } else {
     out.add("k$", "B, T, H, N", "latents$ * wk$");
     out.add("v$", "B, T, H, J", "latents$ * wv$");
   }
-  const std::string pairs = sizes.rows_and("H, T");
-  out.add("s$", pairs, absorbs ? "qk$ * latents$" : "q$ * k$");
-  out.add("sr$", pairs, "qr$ * positions$");
+  const std::string pairs = sizes.rows_and("H, " + tokens);
+  out.add("s$", pairs, absorbs ? "qk$ * " + latents : "q$ * k$");
+  out.add("sr$", pairs, "qr$ * " + positions);
   const std::string scale = fmt::format("{:.6g}", 1 / std::sqrt(static_cast<double>(sizes.config.head_size)));
-  out.add("p$", pairs,
-          fmt::format("softmax({} over T)", write_scores(sizes, "(s$ + sr$)", scale, write_mask(sizes, false, "T"))));
-  if (absorbs) out.add("al$", sizes.rows_and("H, L"), "p$ * latents$");
+  out.add("p$", pairs, fmt::format("softmax({} over {})", write_scores(sizes, "(s$ + sr$)", scale, mask), tokens));
+  if (absorbs) out.add("al$", sizes.rows_and("H, L"), "p$ * " + latents);
   out.add("a$", sizes.rows_and("H, J"), absorbs ? "al$ * wv$" : "p$ * v$");
   out.begin_module("attention output");
   const std::string a = add_operand(out, sizes.matrix, "a$", sizes.rows_and("H, J"));
@@ -178,30 +269,48 @@ void add_latent_attention(ProgramWriter& out, const StepSizes& sizes) {
   add_product(out, sizes, sizes.matrix, "o$", sizes.rows_and("D"), a + " * wo$");
 }
 
+void add_recurrent(ProgramWriter& out, const StepSizes& sizes, Mixer mixer) {
+  out.begin_module(mixer == Mixer::gated_delta ? "query, key, value" : "mamba input");
+  add_norm(out, sizes, "h$", "x$", "1");
+  if (mixer == Mixer::gated_delta) return add_gated_delta(out, sizes);
+  mixer == Mixer::mamba1 ? add_mamba1(out, sizes) : add_mamba2(out, sizes);
+}
+
 }  // namespace
 
 std::int64_t count_keys(const StepSizes& sizes, bool is_sliding) {
   const StepOptions& o = sizes.options;
   const std::int64_t earlier = o.context - o.new_tokens;
-  return o.new_tokens + (is_sliding ? std::min(earlier, sizes.config.window - 1) : earlier);
+  if (!is_sliding) return o.context;
+  if (sizes.config.has_chunks) return o.new_tokens + earlier % sizes.config.window;
+  return o.new_tokens + std::min(earlier, sizes.config.window - 1);
 }
 
-void add_attention(ProgramWriter& out, const StepSizes& sizes, bool is_sliding) {
-  if (sizes.config.learned_positions == 0) add_positions(out, sizes);
-  if (sizes.config.latent)
-    add_latent_attention(out, sizes);
-  else
-    add_grouped_attention(out, sizes, is_sliding);
-  std::string result = "o$";
-  if (sizes.config.has_output_bias) {
-    out.add_parameter("bo$", sizes.parameter, "D");
-    result = "o$ + bo$";
+void add_mixer(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer, std::string_view result) {
+  const ModelConfig& config = sizes.config;
+  std::string sum = "o$";
+  if (layer.mixer == Mixer::attention) {
+    const bool has_positions = config.latent || layer.is_sliding || config.has_positions_in_full;
+    if (config.learned_positions == 0 && has_positions) add_positions(out, sizes);
+    if (config.latent)
+      add_latent_attention(out, sizes);
+    else
+      add_grouped_attention(out, sizes, layer);
+    if (config.has_output_bias) {
+      out.add_parameter("bo$", sizes.parameter, "D");
+      sum = "o$ + bo$";
+    }
+  } else {
+    add_recurrent(out, sizes, layer.mixer);
   }
-  if (sizes.config.norms_per_layer == 4) {
+  if (config.norms_per_layer >= 4) {
     add_norm(out, sizes, "on$", "o$", "3");
-    result = "on$";
+    sum = "on$";
   }
-  out.add("y$", sizes.rows_and("D"), "x$ + " + result);
+  if (layer.has_feed_forward)
+    out.add("y$", sizes.rows_and("D"), "x$ + " + sum);
+  else
+    out.add_stored(result, sizes.activation, sizes.rows_and("D"), "x$ + " + sum);
 }
 
 }  // namespace ridge::model

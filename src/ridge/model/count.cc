@@ -41,6 +41,17 @@ struct PartBuilder {
   }
 };
 
+// Adds the indexer of sparse attention: its queries from the latent vector of queries, one key for all its heads with
+// a norm that has a shift, and the weights of its heads.
+void add_indexer(const ModelConfig& config, std::vector<WeightTensor>& tensors) {
+  const IndexerConfig& indexer = *config.indexer;
+  PartBuilder part{tensors, "indexer"}, norms{tensors, "attention norms"};
+  part.add_matrix(indexer.heads * indexer.head_size, config.latent->query_rank, false);
+  part.add_matrix(indexer.head_size, config.width, false);
+  tensors.push_back({.part = "indexer", .rows = indexer.heads, .columns = config.width});  // never quantized
+  for (int i = 0; i < 2; ++i) norms.add_vector(indexer.head_size);
+}
+
 void add_latent_attention(const ModelConfig& config, std::vector<WeightTensor>& tensors) {
   const LatentConfig& latent = *config.latent;
   const std::int64_t query_rows = config.heads * config.head_size;
@@ -56,18 +67,74 @@ void add_latent_attention(const ModelConfig& config, std::vector<WeightTensor>& 
   norms.add_vector(latent.rank);
   attention.add_matrix(config.heads * (latent.nope_size + latent.value_size), latent.rank, false);
   attention.add_matrix(config.width, config.heads * latent.value_size, false);
+  if (config.indexer) add_indexer(config, tensors);
 }
 
-void add_attention(const ModelConfig& config, std::vector<WeightTensor>& tensors) {
+// Adds gated linear attention: queries, keys, values and an output gate; a decay and a rate per head; a convolution.
+void add_gated_delta(const ModelConfig& config, std::vector<WeightTensor>& tensors) {
+  const RecurrentConfig& sizes = *config.recurrent;
+  const std::int64_t values = sizes.heads * sizes.value_size;
+  PartBuilder part{tensors, "linear attention"};
+  part.add_matrix(sizes.convolved() + values, config.width, false);
+  tensors.push_back({.part = part.part, .rows = 2 * sizes.heads, .columns = config.width});  // never quantized
+  tensors.push_back({.part = part.part, .rows = sizes.convolved(), .columns = sizes.conv_size});
+  for (int i = 0; i < 2; ++i) part.add_vector(sizes.heads);  // the decay's logarithm and bias
+  part.add_matrix(config.width, values, false);
+  PartBuilder{tensors, "attention norms"}.add_vector(sizes.value_size);
+}
+
+void add_convolution(const RecurrentConfig& sizes, PartBuilder& part) {
+  part.tensors.push_back({.part = part.part, .rows = sizes.convolved(), .columns = sizes.conv_size});
+  if (sizes.has_conv_bias) part.add_vector(sizes.convolved());
+}
+
+// Adds Mamba-2: gate, input, two vectors per group and a time step per head from one matrix.
+void add_mamba2(const ModelConfig& config, std::vector<WeightTensor>& tensors) {
+  const RecurrentConfig& sizes = *config.recurrent;
+  const std::int64_t channels = sizes.heads * sizes.value_size;
+  PartBuilder part{tensors, "mamba"};
+  part.add_matrix(channels + sizes.convolved() + sizes.heads, config.width, sizes.has_bias);
+  add_convolution(sizes, part);
+  for (int i = 0; i < 3; ++i) part.add_vector(sizes.heads);  // the decay's logarithm, the step's bias, the skip
+  PartBuilder{tensors, "mamba norms"}.add_vector(channels);
+  part.add_matrix(config.width, channels, sizes.has_bias);
+}
+
+// Adds Mamba-1: gate and input from one matrix, the time step of each channel through a few elements.
+void add_mamba1(const ModelConfig& config, std::vector<WeightTensor>& tensors) {
+  const RecurrentConfig& sizes = *config.recurrent;
+  PartBuilder part{tensors, "mamba"};
+  part.add_matrix(2 * sizes.heads, config.width, sizes.has_bias);
+  add_convolution(sizes, part);
+  part.add_matrix(sizes.step_rank + 2 * sizes.key_size, sizes.heads, false);
+  part.add_matrix(sizes.heads, sizes.step_rank, true);
+  tensors.push_back({.part = part.part, .rows = sizes.heads, .columns = sizes.key_size});  // the decay's logarithm
+  part.add_vector(sizes.heads);                                                            // the skip
+  part.add_matrix(config.width, sizes.heads, sizes.has_bias);
+}
+
+void add_attention(const ModelConfig& config, const LayerConfig& layer, std::vector<WeightTensor>& tensors) {
   if (config.latent) return add_latent_attention(config, tensors);
-  const std::int64_t query_rows = config.heads * config.head_size, key_rows = config.kv_heads * config.head_size;
+  const HeadConfig heads = heads_of(config, layer);
+  const std::int64_t query_rows = config.heads * heads.size, key_rows = heads.kv_heads * heads.size;
   PartBuilder attention{tensors, "attention"};
-  attention.add_matrix(query_rows, config.width, config.has_qkv_bias);
-  for (int i = 0; i < 2; ++i) attention.add_matrix(key_rows, config.width, config.has_qkv_bias);  // keys, values
+  attention.add_matrix(config.has_output_gate ? 2 * query_rows : query_rows, config.width, config.has_qkv_bias);
+  attention.add_matrix(key_rows, config.width, config.has_qkv_bias);
+  if (heads.has_values) attention.add_matrix(key_rows, config.width, config.has_qkv_bias);
   attention.add_matrix(config.width, query_rows, config.has_output_bias);
   if (config.has_sinks) attention.add_vector(config.heads);
   if (config.has_qk_norm)
-    for (int i = 0; i < 2; ++i) PartBuilder{tensors, "attention norms"}.add_vector(config.head_size);
+    for (int i = 0; i < 2; ++i) PartBuilder{tensors, "attention norms"}.add_vector(heads.size);
+}
+
+void add_mixer(const ModelConfig& config, const LayerConfig& layer, std::vector<WeightTensor>& tensors) {
+  switch (layer.mixer) {
+    case Mixer::none: return;
+    case Mixer::attention: return add_attention(config, layer, tensors);
+    case Mixer::gated_delta: return add_gated_delta(config, tensors);
+    case Mixer::mamba1: return add_mamba1(config, tensors);
+    case Mixer::mamba2: return add_mamba2(config, tensors);
+  }
 }
 
 void add_feed_forward(const ModelConfig& config, std::string_view part, std::int64_t width,
@@ -85,18 +152,23 @@ void add_experts(const ModelConfig& config, std::vector<WeightTensor>& tensors) 
   if (experts.has_router_bias) router.add_vector(experts.routed);
   if (experts.has_score_correction) router.add_vector(experts.routed);
   const bool has_bias = config.has_feed_forward_bias;
-  for (int i = 0; i < 2; ++i)
+  for (int i = 0; i < (config.is_gated ? 2 : 1); ++i)
     routed.add_experts(experts.width, config.width, experts.routed, experts.per_token, has_bias);
   routed.add_experts(config.width, experts.width, experts.routed, experts.per_token, has_bias);
-  if (experts.shared > 0) add_feed_forward(config, "shared experts", experts.width * experts.shared, tensors);
+  if (experts.shared_width > 0) add_feed_forward(config, "shared experts", experts.shared_width, tensors);
+  if (experts.has_shared_gate) tensors.push_back({.part = "shared experts", .rows = 1, .columns = config.width});
+  if (!experts.has_dense_part) return;
+  add_feed_forward(config, "feed-forward", config.feed_forward_width, tensors);
+  router.add_vector(config.width);    // scales the router's input
+  router.add_vector(experts.routed);  // scales each expert's weight
 }
 
 std::vector<WeightTensor> list_layer_tensors(const ModelConfig& config, const LayerConfig& layer) {
   std::vector<WeightTensor> tensors;
-  add_attention(config, tensors);
+  add_mixer(config, layer, tensors);
   if (layer.has_experts)
     add_experts(config, tensors);
-  else
+  else if (layer.has_feed_forward)
     add_feed_forward(config, "feed-forward", config.feed_forward_width, tensors);
   for (int i = 0; i < config.norms_per_layer * (config.has_norm_bias ? 2 : 1); ++i)
     PartBuilder{tensors, "norms"}.add_vector(config.width);
@@ -115,9 +187,8 @@ std::vector<WeightTensor> list_outer_tensors(const ModelConfig& config) {
 // Returns the bytes of all copies of the tensor.
 QuantizedBytes count_bytes(const ModelConfig& config, const WeightTensor& tensor, DType dtype) {
   const auto& quantization = config.quantization;
-  const bool is_quantized =
-      quantization && (tensor.kind == WeightKind::expert ||
-                       (tensor.kind == WeightKind::matrix && quantization->method != QuantizationMethod::mxfp4));
+  const bool is_quantized = quantization && (tensor.kind == WeightKind::expert ||
+                                             (tensor.kind == WeightKind::matrix && !quantization->has_only_experts));
   if (!is_quantized) return {ceil_div(tensor.parameters() * dtype_bits(dtype), 8), 0};
   const QuantizedBytes one = count_quantized_bytes(*quantization, tensor.rows, tensor.columns);
   return {one.values * tensor.copies, one.scales * tensor.copies};
@@ -134,14 +205,25 @@ std::vector<std::string> common_keys(const ModelConfig& config, std::string_view
     return {"hidden_size",      "num_attention_heads", "q_lora_rank", "kv_lora_rank",
             "qk_nope_head_dim", "qk_rope_head_dim",    "v_head_dim"};
   if (part == "attention")
-    return {"model_type", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "attention_bias"};
+    return {
+        "model_type",     "hidden_size",      "num_attention_heads", "num_key_value_heads",        "head_dim",
+        "attention_bias", "attn_output_gate", "global_head_dim",     "num_global_key_value_heads", "attention_k_eq_v"};
+  if (part == "linear attention")
+    return {"hidden_size",         "linear_num_key_heads",  "linear_num_value_heads",
+            "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim"};
+  if (part == "mamba" || part == "mamba norms")
+    return {"hidden_size",       "mamba_num_heads", "mamba_head_dim", "n_groups",      "ssm_state_size",
+            "intermediate_size", "time_step_rank",  "conv_kernel",    "use_conv_bias", "use_bias"};
+  if (part == "indexer") return {"hidden_size", "q_lora_rank", "index_n_heads", "index_head_dim"};
   if (part == "attention norms" && config.latent) return {"model_type", "q_lora_rank", "kv_lora_rank"};
   if (part == "attention norms") return {"model_type", "head_dim"};
   if (part == "feed-forward") return {"model_type", "hidden_size", "intermediate_size", "mlp_bias"};
   if (part == "router") return {"model_type", "hidden_size", "num_experts"};
   const std::string width =
       config.keys.contains("moe_intermediate_size") ? "moe_intermediate_size" : "intermediate_size";
-  if (part == "shared experts") return {"hidden_size", width, "n_shared_experts"};
+  if (part == "shared experts")
+    return {"hidden_size", width, "n_shared_experts", "shared_expert_intermediate_size",
+            "moe_shared_expert_intermediate_size"};
   return {"hidden_size", width, "num_experts", "num_experts_per_tok"};
 }
 
@@ -156,9 +238,12 @@ std::vector<std::string> paths_in_file(const ModelConfig& config, const std::vec
 std::vector<std::string> keys_of_part(const ModelConfig& config, std::string_view part, bool is_in_layers) {
   std::vector<std::string> common = common_keys(config, part);
   if (is_in_layers) common.emplace_back("num_hidden_layers");
+  if (is_in_layers && (config.recurrent || config.full_heads))
+    common.insert(common.end(), {"layer_types", "full_attention_interval", "hybrid_override_pattern"});
   constexpr std::array<std::string_view, 4> of_experts{"router", "routed experts", "shared experts", "feed-forward"};
   if (config.experts && contains(of_experts, part))
-    common.insert(common.end(), {"first_k_dense_replace", "decoder_sparse_step", "mlp_only_layers"});
+    common.insert(common.end(), {"first_k_dense_replace", "decoder_sparse_step", "mlp_only_layers",
+                                 "interleave_moe_layer_step", "moe_layers", "enable_moe_block"});
   return paths_in_file(config, common);
 }
 
@@ -184,41 +269,74 @@ void add_parts(const ModelConfig& config, const std::vector<WeightTensor>& tenso
 }
 
 // Returns the elements that a layer keeps for each token.
-std::int64_t cached_elements(const ModelConfig& config) {
+std::int64_t cached_elements(const ModelConfig& config, const LayerConfig& layer) {
+  if (layer.mixer != Mixer::attention) return 0;
   if (config.latent) return config.latent->rank + config.latent->rope_size;
-  return 2 * config.kv_heads * config.head_size;
+  const HeadConfig heads = heads_of(config, layer);
+  return 2 * heads.kv_heads * heads.size;
 }
 
-std::string name_kind(const ModelConfig& config, bool is_sliding) {
+// Returns the keys of the indexer that a layer keeps for each token, in elements.
+std::int64_t indexed_elements(const ModelConfig& config, const LayerConfig& layer) {
+  return config.indexer && layer.mixer == Mixer::attention ? config.indexer->head_size : 0;
+}
+
+std::int64_t to_bytes(std::int64_t elements, DType dtype) { return ceil_div(elements * dtype_bits(dtype), 8); }
+
+// Returns the bytes that a layer keeps for each sequence, however long: the state of the recurrence, and the inputs of
+// the convolution that later tokens see.
+std::int64_t count_state_bytes(const ModelConfig& config, const LayerConfig& layer, DType weights) {
+  if (!is_recurrent(layer.mixer)) return 0;
+  const RecurrentConfig& sizes = *config.recurrent;
+  const DType activation = activation_dtype(weights);
+  return to_bytes(sizes.heads * sizes.value_size * sizes.key_size, sizes.state_dtype.value_or(activation)) +
+         to_bytes(sizes.convolved() * (sizes.conv_size - 1), activation);
+}
+
+std::string name_kind(const ModelConfig& config, const LayerConfig& layer) {
+  if (layer.mixer == Mixer::gated_delta) return "linear";
+  if (is_recurrent(layer.mixer)) return "mamba";
   if (config.latent) return "latent";
-  return is_sliding ? "sliding" : "full";
+  if (layer.is_sliding) return config.has_chunks ? "chunked" : "sliding";
+  return "full";
 }
 
-std::vector<CacheCount> count_caches(const ModelConfig& config, const CountOptions& options, std::int64_t layer_bytes) {
+// Adds a layer to the cache of its kind.
+void add_cache(const ModelConfig& config, const CountOptions& options, const LayerConfig& layer,
+               const std::string& kind, std::int64_t elements, std::vector<CacheCount>& caches) {
+  auto cache = std::find_if(caches.begin(), caches.end(), [&](const CacheCount& c) { return c.kind == kind; });
+  if (cache == caches.end())
+    cache = caches.insert(caches.end(), {.kind = kind, .window = layer.is_sliding ? config.window : 0});
+  const std::int64_t bytes = to_bytes(elements, options.cache_dtype);
+  const std::int64_t state = kind == "indexer" ? 0 : count_state_bytes(config, layer, options.weight_dtype);
+  ++cache->layers;
+  cache->bytes_per_token += bytes;
+  cache->bytes_per_sequence += state;
+  if (!options.context) return;
+  const std::int64_t kept = layer.is_sliding ? std::min(*options.context, config.window) : *options.context;
+  cache->bytes = cache->bytes.value_or(0) + (bytes * kept + state) * options.batch;
+  cache->unwindowed_bytes = cache->unwindowed_bytes.value_or(0) + (bytes * *options.context + state) * options.batch;
+}
+
+std::vector<CacheCount> count_caches(const ModelConfig& config, const CountOptions& options) {
   std::vector<CacheCount> caches;
-  for (const bool is_sliding : {false, true}) {
-    const auto layers = std::count_if(config.layers.begin(), config.layers.end(),
-                                      [&](const LayerConfig& layer) { return layer.is_sliding == is_sliding; });
-    if (layers == 0) continue;
-    CacheCount cache{.kind = name_kind(config, is_sliding),
-                     .layers = layers,
-                     .window = is_sliding ? config.window : 0,
-                     .bytes_per_token = layers * layer_bytes};
-    if (options.context) {
-      const std::int64_t kept = is_sliding ? std::min(*options.context, config.window) : *options.context;
-      cache.bytes = cache.bytes_per_token * kept * options.batch;
-      cache.unwindowed_bytes = cache.bytes_per_token * *options.context * options.batch;
-    }
-    caches.push_back(cache);
-  }
+  for (const bool is_sliding : {false, true})
+    for (const LayerConfig& layer : config.layers)
+      if (layer.is_sliding == is_sliding && layer.mixer != Mixer::none)
+        add_cache(config, options, layer, name_kind(config, layer), cached_elements(config, layer), caches);
+  if (config.indexer)
+    for (const LayerConfig& layer : config.layers)
+      add_cache(config, options, layer, "indexer", indexed_elements(config, layer), caches);
   return caches;
 }
 
 // Returns an upper limit on the parameters, as a double, so that the exact counts cannot overflow.
 double bound_parameters(const ModelConfig& config) {
   const auto d = [](std::int64_t value) { return static_cast<double>(value); };
-  const double width = d(config.width), query = d(config.heads) * d(config.head_size);
-  double layer = 4 * (width + 1) * query + 3 * (width + 1) * (d(config.feed_forward_width) + 1) + 16 * width;
+  const double width = d(config.width);
+  const double query = d(config.heads) * d(std::max(config.head_size, config.full_heads.value_or(HeadConfig{}).size));
+  double layer = (config.has_output_gate ? 5 : 4) * (width + 1) * query +
+                 3 * (width + 1) * (d(config.feed_forward_width) + 1) + 16 * width;
   if (config.latent) {
     const double ranks = d(config.latent->query_rank) + d(config.latent->rank) + d(config.latent->rope_size);
     layer +=
@@ -226,10 +344,33 @@ double bound_parameters(const ModelConfig& config) {
     layer += width * d(config.heads) * d(config.latent->value_size);
   }
   if (config.experts)
-    layer +=
-        (d(config.experts->routed) + d(config.experts->shared)) * (3 * (width + 2) * (d(config.experts->width) + 2));
+    layer += (d(config.experts->routed) * (d(config.experts->width) + 2) + d(config.experts->shared_width) + 2) * 3 *
+             (width + 2);
+  if (config.indexer)
+    layer += d(config.indexer->heads) * (d(config.indexer->head_size) + 1) * (width + d(config.latent->query_rank));
+  if (config.recurrent) {
+    const RecurrentConfig& sizes = *config.recurrent;
+    const double values = d(sizes.heads) * d(sizes.value_size), keys = d(sizes.groups) * d(sizes.key_size);
+    layer += (width + d(sizes.conv_size) + 4) * (3 * values + 2 * keys + 2 * d(sizes.heads)) +
+             values * (2 * d(sizes.step_rank) + 3 * d(sizes.key_size));
+  }
   return d(static_cast<std::int64_t>(config.layers.size())) * layer +
          width * (2 * d(config.vocabulary) + d(config.learned_positions) + 2);
+}
+
+// Returns an upper limit on the bytes of the cache, as a double.
+double bound_cache(const ModelConfig& config, const CountOptions& options) {
+  double elements = 0;
+  for (const LayerConfig& layer : config.layers) {
+    elements += static_cast<double>(cached_elements(config, layer) + indexed_elements(config, layer)) *
+                static_cast<double>(options.context.value_or(1));
+    if (!is_recurrent(layer.mixer)) continue;
+    const RecurrentConfig& sizes = *config.recurrent;
+    elements +=
+        static_cast<double>(sizes.heads) * static_cast<double>(sizes.value_size) * static_cast<double>(sizes.key_size);
+    elements += static_cast<double>(sizes.convolved()) * static_cast<double>(sizes.conv_size);
+  }
+  return 4 * elements * static_cast<double>(options.batch);
 }
 
 Status check_options(const ModelConfig& config, const CountOptions& options) {
@@ -248,8 +389,7 @@ Status check_options(const ModelConfig& config, const CountOptions& options) {
   if (bound_parameters(config) > max_parameters)
     return input_error(
         fmt::format("{}: expected at most 2^53 parameters, found some {:.3g}", config.name, bound_parameters(config)));
-  const double cache = static_cast<double>(cached_elements(config)) * static_cast<double>(config.layers.size()) * 4 *
-                       static_cast<double>(options.context.value_or(1)) * static_cast<double>(options.batch);
+  const double cache = bound_cache(config, options);
   if (cache > max_cache_bytes)
     return input_error(fmt::format("{}: expected at most 2^60 bytes of cache, found up to {:.3g}", config.name, cache));
   return Done{};
@@ -269,24 +409,44 @@ void list_keys(const ModelConfig& config, ModelCount& count) {
     of_cache.insert(of_cache.end(), {"num_key_value_heads", "head_dim"});
   else
     of_cache.insert(of_cache.end(), {"num_key_value_heads", "hidden_size", "num_attention_heads"});
+  if (config.full_heads)
+    of_cache.insert(of_cache.end(), {"global_head_dim", "num_global_key_value_heads", "attention_k_eq_v"});
+  if (config.indexer) of_cache.emplace_back("index_head_dim");
+  if (config.recurrent)
+    of_cache.insert(of_cache.end(), {"layer_types", "full_attention_interval", "hybrid_override_pattern"});
   std::vector<std::string> of_context = of_cache;
   if (config.window > 0)
     of_context.insert(of_context.end(), {"model_type", "layer_types", "sliding_window", "sliding_window_pattern",
-                                         "_sliding_window_pattern", "max_window_layers"});
+                                         "_sliding_window_pattern", "max_window_layers", "attention_chunk_size",
+                                         "no_rope_layers", "no_rope_layer_interval"});
   count.keys = {{"parameters", all},
                 {"active_parameters", all},
                 {"weight_bytes", of_weights},
                 {"kv_bytes_per_token", paths_in_file(config, of_cache)}};
+  std::vector<std::string> of_state =
+      common_keys(config, has_mixer(config, Mixer::gated_delta) ? "linear attention" : "mamba");
+  of_state.insert(of_state.end(), {"layer_types", "full_attention_interval", "hybrid_override_pattern",
+                                   "mamba_ssm_dtype", "mamba_ssm_cache_dtype", "num_hidden_layers"});
+  if (config.recurrent) {
+    of_context.insert(of_context.end(), of_state.begin(), of_state.end());
+    count.keys.emplace_back("state_bytes_per_sequence", paths_in_file(config, of_state));
+  }
   if (count.cache_bytes) count.keys.emplace_back("cache_bytes", paths_in_file(config, of_context));
 }
 
 }  // namespace
 
+Result<std::int64_t> count_cache_bytes(const ModelConfig& config, const CountOptions& options) {
+  RIDGE_TRY_STATUS(check_options(config, options));
+  std::int64_t bytes = 0;
+  for (const CacheCount& cache : count_caches(config, options)) bytes += cache.bytes.value_or(0);
+  return bytes;
+}
+
 Result<ModelCount> count_model(const ModelConfig& config, const CountOptions& options) {
   RIDGE_TRY_STATUS(check_options(config, options));
   ModelCount count{.name = config.name, .model_type = config.model_type, .options = options, .notes = config.notes};
   if (config.quantization) count.quantization = describe(*config.quantization);
-  const std::int64_t layer_bytes = ceil_div(cached_elements(config) * dtype_bits(options.cache_dtype), 8);
   const std::vector<WeightTensor> outer = list_outer_tensors(config);
   add_parts(config, {outer.begin(), outer.begin() + (config.learned_positions > 0 ? 2 : 1)}, 0, options.weight_dtype,
             count.parts);
@@ -295,9 +455,11 @@ Result<ModelCount> count_model(const ModelConfig& config, const CountOptions& op
     const std::vector<WeightTensor> tensors = list_layer_tensors(config, layer);
     add_parts(config, tensors, 1, options.weight_dtype, count.parts);
     LayerCount one{.index = static_cast<std::int64_t>(i),
-                   .is_sliding = layer.is_sliding,
-                   .has_experts = layer.has_experts,
-                   .cache_bytes_per_token = layer_bytes};
+                   .kind = layer,
+                   .cache = layer.mixer == Mixer::none ? "none" : name_kind(config, layer),
+                   .cache_bytes_per_token = to_bytes(cached_elements(config, layer), options.cache_dtype) +
+                                            to_bytes(indexed_elements(config, layer), options.cache_dtype),
+                   .state_bytes_per_sequence = count_state_bytes(config, layer, options.weight_dtype)};
     for (const WeightTensor& tensor : tensors) {
       one.parameters += tensor.parameters();
       one.active_parameters += tensor.active_parameters();
@@ -306,15 +468,23 @@ Result<ModelCount> count_model(const ModelConfig& config, const CountOptions& op
   }
   add_parts(config, {outer.begin() + (config.learned_positions > 0 ? 2 : 1), outer.end()}, 0, options.weight_dtype,
             count.parts);
+  for (const EncoderPart& encoder : config.encoders)
+    count.parts.push_back({.name = encoder.name,
+                           .layers = encoder.layers,
+                           .parameters = encoder.parameters,
+                           .weight_bytes = to_bytes(encoder.parameters, activation_dtype(options.weight_dtype)),
+                           .keys = encoder.keys,
+                           .is_in_programs = false});
   for (const PartCount& part : count.parts) {
     count.parameters += part.parameters;
     count.active_parameters += part.active_parameters;
     count.weight_bytes += part.weight_bytes;
     count.scale_bytes += part.scale_bytes;
   }
-  count.caches = count_caches(config, options, layer_bytes);
+  count.caches = count_caches(config, options);
   for (const CacheCount& cache : count.caches) {
     count.kv_bytes_per_token += cache.bytes_per_token;
+    count.state_bytes_per_sequence += cache.bytes_per_sequence;
     if (!cache.bytes) continue;
     count.cache_bytes = count.cache_bytes.value_or(0) + *cache.bytes;
     count.unwindowed_cache_bytes = count.unwindowed_cache_bytes.value_or(0) + *cache.unwindowed_bytes;

@@ -6,6 +6,10 @@
 namespace ridge::model {
 namespace {
 
+std::string apply_function(const StepSizes& sizes, const std::string& x) {
+  return fmt::format(fmt::runtime(sizes.function), x);
+}
+
 // Adds one network of the width of dimension `width`, from x to the result. `number` distinguishes its tensors.
 void add_network(ProgramWriter& out, const StepSizes& sizes, const std::string& x, const std::string& width,
                  const std::string& number, std::string_view result) {
@@ -25,28 +29,41 @@ void add_network(ProgramWriter& out, const StepSizes& sizes, const std::string& 
   const std::string u = fmt::format("u{}$", number), g = fmt::format("g{}$", number), m = fmt::format("m{}$", number);
   if (config.is_gated) add_layer(g, x, "gate", "D", width);
   add_layer(u, x, "up", "D", width);
-  out.add(
-      m, dims,
-      config.is_gated ? fmt::format("{}({}) * {}", sizes.function, g, u) : fmt::format("{}({})", sizes.function, u));
+  out.add(m, dims, config.is_gated ? apply_function(sizes, g) + " * " + u : apply_function(sizes, u));
   add_layer(std::string(result), add_operand(out, sizes.matrix, m, dims), "down", width, "D");
 }
 
-// Adds the chosen experts i$ and their weights e$.
-void add_router(ProgramWriter& out, const StepSizes& sizes) {
+// Rule that chooses and weights a token's experts.
+enum class RouterRule {
+  softmax_of_chosen,  // The best logits; softmax over them
+  sigmoid_of_chosen,  // The best logits; sigmoid of each
+  sigmoid_of_all,     // The best of corrected sigmoids
+  softmax_of_all
+};
+
+RouterRule find_router_rule(const ModelConfig& config) {
+  const std::string& type = config.model_type;
+  if (type == "mixtral" || type == "gpt_oss") return RouterRule::softmax_of_chosen;
+  if (type == "llama4_text") return RouterRule::sigmoid_of_chosen;
+  return config.experts->has_score_correction ? RouterRule::sigmoid_of_all : RouterRule::softmax_of_all;
+}
+
+// Adds the chosen experts i$ and their weights e$, from the router's input.
+void add_router(ProgramWriter& out, const StepSizes& sizes, const std::string& x) {
   const std::string experts = sizes.rows_and("X"), chosen = sizes.rows_and("K");
   const ExpertConfig& config = *sizes.config.experts;
+  const RouterRule rule = find_router_rule(sizes.config);
   out.add_parameter("router$", sizes.parameter, "D, X");
-  out.add(config.has_router_bias ? "r0$" : "r$", experts, "n$ * router$");
+  out.add(config.has_router_bias ? "r0$" : "r$", experts, x + " * router$");
   if (config.has_router_bias) {
     out.add_parameter("brouter$", sizes.parameter, "X");
     out.add("r$", experts, "r0$ + brouter$");
   }
-  const std::string& type = sizes.config.model_type;
-  const bool chooses_by_logits = type == "mixtral" || type == "gpt_oss";
+  const bool chooses_by_logits = rule == RouterRule::softmax_of_chosen || rule == RouterRule::sigmoid_of_chosen;
   std::string choice = "r$";
   if (!chooses_by_logits) {
     choice = "f$";
-    out.add("f$", experts, config.has_score_correction ? "sigmoid(r$)" : "softmax(r$ over X)");
+    out.add("f$", experts, rule == RouterRule::sigmoid_of_all ? "sigmoid(r$)" : "softmax(r$ over X)");
   }
   std::string corrected = choice;
   if (config.has_score_correction) {
@@ -56,10 +73,14 @@ void add_router(ProgramWriter& out, const StepSizes& sizes) {
   }
   out.add("i$", chosen, fmt::format("topk({} over X)", corrected));
   out.add("e0$", chosen, fmt::format("gather({}, i$ over X)", choice));
-  if (chooses_by_logits)
-    out.add("e$", chosen, "softmax(e0$ over K)");
-  else
-    out.add("e$", chosen, config.has_normalized_weights ? "e0$ / sum(e0$ over K)" : "e0$");
+  std::string weights = config.has_normalized_weights ? "e0$ / sum(e0$ over K)" : "e0$";
+  if (chooses_by_logits) weights = rule == RouterRule::softmax_of_chosen ? "softmax(e0$ over K)" : "sigmoid(e0$)";
+  if (config.has_dense_part) {
+    out.add_parameter("escale$", sizes.parameter, "X");
+    out.add("es$", chosen, "gather(escale$, i$ over X)");
+    weights += " * es$";
+  }
+  out.add("e$", chosen, weights);
 }
 
 // The rows of the experts on a chip: its own tokens with the experts that they chose, or rows that chips sent, each for
@@ -82,15 +103,15 @@ void add_routed(ProgramWriter& out, const StepSizes& sizes, const RoutedRows& ro
   out.add(name + "$", dims, fmt::format("{0}0$ + b{0}$", name));
 }
 
-// Adds the three products of experts on rows x with the features D.
+// Adds the products of experts on rows x with the features D.
 void add_expert_products(ProgramWriter& out, const StepSizes& sizes, const RoutedRows& rows, const std::string& x) {
-  add_routed(out, sizes, rows, "g", x, "gate", "D", "M");
+  const bool is_gated = sizes.config.is_gated;
+  if (is_gated) add_routed(out, sizes, rows, "g", x, "gate", "D", "M");
   add_routed(out, sizes, rows, "u", x, "up", "D", "M");
   const bool is_clamped = sizes.config.model_type == "gpt_oss";
   const std::string dims = rows.dims + ", M";
-  out.add("m$", dims,
-          is_clamped ? "(clamp(u$, -7, 7) + 1) * min(g$, 7) * sigmoid(1.702 * min(g$, 7))"
-                     : fmt::format("{}(g$) * u$", sizes.function));
+  const std::string plain = is_gated ? apply_function(sizes, "g$") + " * u$" : apply_function(sizes, "u$");
+  out.add("m$", dims, is_clamped ? "(clamp(u$, -7, 7) + 1) * min(g$, 7) * sigmoid(1.702 * min(g$, 7))" : plain);
   add_routed(out, sizes, rows, "d", add_operand(out, sizes.expert, "m$", dims), "down", "M", "D");
 }
 
@@ -108,28 +129,71 @@ std::string add_sent_experts(ProgramWriter& out, const StepSizes& sizes) {
   return "returned$";
 }
 
-// Adds router and experts, from n$ to the sum w$ over a token's experts.
-void add_experts(ProgramWriter& out, const StepSizes& sizes) {
-  const ExpertConfig& config = *sizes.config.experts;
-  out.add_dimension("X", config.routed);
-  out.add_dimension("K", config.per_token);
+// Adds the experts of the rows `x`, to the sum w$ over a token's experts.
+void add_chosen_experts(ProgramWriter& out, const StepSizes& sizes, const std::string& x) {
+  out.begin_module("experts");
+  const std::string chosen = sizes.rows_and("K");
+  if (sizes.sends_rows_to_experts()) {
+    out.add("w$", sizes.rows_and("D"), add_sent_experts(out, sizes) + " * e$");
+    return;
+  }
+  const bool scales_input = find_router_rule(sizes.config) == RouterRule::sigmoid_of_chosen;
+  if (scales_input) {  // Llama 4 weights the rows before the experts, not their results
+    out.add("xe$", sizes.rows_and("K, D"), x + " * e$");
+    add_expert_products(out, sizes, {chosen, "i$", "X"}, add_operand(out, sizes.expert, "xe$", sizes.rows_and("K, D")));
+    out.add("w$", sizes.rows_and("D"), "sum(d$ over K)");
+    return;
+  }
+  add_expert_products(out, sizes, {chosen, "i$", "X"}, add_operand(out, sizes.expert, x, sizes.rows_and("D")));
+  out.add("w$", sizes.rows_and("D"), "d$ * e$");
+}
+
+void add_expert_dimensions(ProgramWriter& out, const StepSizes& sizes) {
+  out.add_dimension("X", sizes.config.experts->routed);
+  out.add_dimension("K", sizes.config.experts->per_token);
   out.add_dimension("M", sizes.expert_width);
+}
+
+// Adds router and experts of the input y. Returns the sum of all experts.
+std::string add_experts(ProgramWriter& out, const StepSizes& sizes, const std::string& y) {
+  const ExpertConfig& config = *sizes.config.experts;
+  add_expert_dimensions(out, sizes);
   out.begin_module("router");
-  add_norm(out, sizes, "n$", "y$", "2");
-  add_router(out, sizes);
-  if (config.shared > 0) {
+  add_norm(out, sizes, "n$", y, "2");
+  add_router(out, sizes, "n$");
+  if (config.shared_width > 0) {
     out.add_dimension("Z", sizes.shared_width);
     out.begin_module("shared experts");
     add_network(out, sizes, add_operand(out, sizes.matrix, "n$", sizes.rows_and("D")), "Z", "s", "ws$");
+    if (config.has_shared_gate) {
+      out.add_parameter("sgate$", sizes.parameter, "D");
+      out.add("sg$", sizes.rows, "n$ * sgate$");
+    }
   }
-  out.begin_module("experts");
-  std::string results = "d$";
-  if (sizes.sends_rows_to_experts())
-    results = add_sent_experts(out, sizes);
-  else
-    add_expert_products(out, sizes, {sizes.rows_and("K"), "i$", "X"},
-                        add_operand(out, sizes.expert, "n$", sizes.rows_and("D")));
-  out.add("w$", sizes.rows_and("D"), results + " * e$");
+  add_chosen_experts(out, sizes, "n$");
+  if (config.shared_width == 0) return "w$";
+  return config.has_shared_gate ? "w$ + sigmoid(sg$) * ws$" : "w$ + ws$";
+}
+
+// Adds a dense network and experts that have norms of their own (Gemma 4). Returns their sum after the last norm.
+std::string add_dense_and_experts(ProgramWriter& out, const StepSizes& sizes, const std::string& y) {
+  const std::string dims = sizes.rows_and("D");
+  add_expert_dimensions(out, sizes);
+  out.add_dimension("F", sizes.feed_forward);
+  out.begin_module("feed-forward");
+  add_norm(out, sizes, "n$", y, "2");
+  add_network(out, sizes, add_operand(out, sizes.matrix, "n$", dims), "F", "f", "wf$");
+  add_norm(out, sizes, "wfn$", "wf$", "5");
+  out.begin_module("router");
+  out.add_parameter("rscale$", sizes.parameter, "D");
+  out.add("rn$", dims, fmt::format("rmsnorm({} over D) * rscale$ * rsqrt(size(D))", y));
+  add_router(out, sizes, "rn$");
+  add_norm(out, sizes, "ne$", y, "6");
+  add_chosen_experts(out, sizes, "ne$");
+  add_norm(out, sizes, "wen$", "w$", "7");
+  out.add("both$", dims, "wfn$ + wen$");
+  add_norm(out, sizes, "wn$", "both$", "4");
+  return "wn$";
 }
 
 }  // namespace
@@ -159,22 +223,24 @@ std::string add_operand(ProgramWriter& out, DType weights, std::string_view x, c
   return narrow;
 }
 
-void add_feed_forward(ProgramWriter& out, const StepSizes& sizes, bool has_experts, std::string_view result) {
-  const std::string dims = sizes.rows_and("D");
-  if (has_experts) {
-    add_experts(out, sizes);
+void add_feed_forward(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer, std::string_view result) {
+  const std::string dims = sizes.rows_and("D"), y = layer.mixer == Mixer::none ? "x$" : "y$";
+  std::string sum = "w$";
+  if (layer.has_experts && sizes.config.experts->has_dense_part) {
+    sum = add_dense_and_experts(out, sizes, y);
+  } else if (layer.has_experts) {
+    sum = add_experts(out, sizes, y);
   } else {
     out.add_dimension("F", sizes.feed_forward);
     out.begin_module("feed-forward");
-    add_norm(out, sizes, "n$", "y$", "2");
+    add_norm(out, sizes, "n$", y, "2");
     add_network(out, sizes, add_operand(out, sizes.matrix, "n$", dims), "F", "", "w$");
   }
-  std::string sum = has_experts && sizes.config.experts->shared > 0 ? "w$ + ws$" : "w$";
   if (sizes.config.norms_per_layer == 4) {
     add_norm(out, sizes, "wn$", "w$", "4");
     sum = "wn$";
   }
-  out.add_stored(result, sizes.activation, dims, "y$ + " + sum);
+  out.add_stored(result, sizes.activation, dims, y + " + " + sum);
 }
 
 }  // namespace ridge::model

@@ -41,6 +41,10 @@ class KeyReader {
   void skip(std::string_view name) { (void)has_key(name); }
   // Keeps an error about this key unless there is one already.
   void fail(std::string_view name, const std::string& message, const std::string& hint = {});
+  // Keeps the error of an object inside this one unless there is one already.
+  void keep(const Error& error) {
+    if (!error_) error_ = error;
+  }
   // Returns the first error.
   Status status() const;
   // Returns the first error, else one for the first key that was neither read nor is without influence. `owner` names

@@ -16,19 +16,23 @@ struct StepSizes {
   DType matrix = DType::bf16;      // Format of the layers' matrices outside of experts
   DType expert = DType::bf16;      // Format of matrices of experts
   std::int64_t batch = 1;          // Sequences of a data rank
-  std::int64_t kv_heads = 1, heads = 1, experts = 0;
+  std::int64_t heads = 1, experts = 0;
   std::int64_t feed_forward = 1, expert_width = 1, shared_width = 1, vocabulary = 1;
-  std::string function = {};  // Elementwise function of the feed-forward part, "silu"
+  std::string function = {};  // Elementwise function of the feed-forward part of an operand {0}, "silu({0})"
   std::string rows = {};      // "B, S", or "B" if each sequence has one new token
   bool sends_rows_to_experts() const { return options.layout.sends_rows_to_experts(); }
   std::string rows_and(std::string_view dims) const { return rows + ", " + std::string(dims); }
+  // Returns the key heads of a chip. A key head that there are more chips than is on several of them.
+  std::int64_t key_heads(std::int64_t kv_heads) const {
+    return kv_heads < options.layout.tensor ? 1 : kv_heads / options.layout.tensor;
+  }
 };
 
 // Returns the number of tokens of a data rank.
 inline std::int64_t count_rows(const StepSizes& sizes) { return sizes.batch * sizes.options.new_tokens; }
 
-// Returns the number of tokens of a sequence whose keys a step reads. With a window, the first new token sees the
-// earliest of them.
+// Returns the number of tokens of a sequence whose keys a step reads. With a window or a chunk, the first new token
+// sees the earliest of them.
 std::int64_t count_keys(const StepSizes& sizes, bool is_sliding);
 
 // Adds a norm of x along D or another dimension, with its parameters.
@@ -40,9 +44,14 @@ std::string add_operand(ProgramWriter& out, DType weights, std::string_view x, c
 // Adds a product with weights of this format. Its result has the activations' format if the operands are fp8.
 void add_product(ProgramWriter& out, const StepSizes& sizes, DType weights, std::string_view result,
                  std::string_view dims, std::string_view expression);
-// Adds attention, from the layer's input x$ to y$, which includes x$.
-void add_attention(ProgramWriter& out, const StepSizes& sizes, bool is_sliding);
-// Adds the feed-forward part, from y$ to the layer's result.
-void add_feed_forward(ProgramWriter& out, const StepSizes& sizes, bool has_experts, std::string_view result);
+// Adds what mixes the tokens, from the layer's input x$ to y$, which includes x$. Without a feed-forward part, y$ is
+// the layer's result.
+void add_mixer(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer, std::string_view result);
+// Adds linear attention or Mamba for one new token, from h$, the norm of the layer's input, to o$.
+void add_gated_delta(ProgramWriter& out, const StepSizes& sizes);
+void add_mamba1(ProgramWriter& out, const StepSizes& sizes);
+void add_mamba2(ProgramWriter& out, const StepSizes& sizes);
+// Adds the feed-forward part, from y$, or from x$ in a layer without a mixer, to the layer's result.
+void add_feed_forward(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer, std::string_view result);
 
 }  // namespace ridge::model

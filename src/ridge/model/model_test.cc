@@ -9,6 +9,7 @@
 
 #include "ridge/base/file.h"
 #include "ridge/model/count.h"
+#include "ridge/model/program.h"
 
 namespace ridge::model {
 namespace {
@@ -47,29 +48,77 @@ std::string llama(const std::string& changed = "") {
 struct PublishedCount {
   const char* name;
   std::int64_t parameters, active_parameters, kv_bytes_per_token;
+  std::int64_t state_bytes_per_sequence = 0;
 };
 
 // Parameters: safetensors of the published checkpoints, which agree with MaxText e591f30 (configs/models) and LitGPT
 // 2685705 (config.py). GPT-3: the table 2.1 of its paper, whose text rounds to 175B. DeepSeek-V3: without the layer
 // that predicts further tokens. Cache: bf16, a token in every layer.
 constexpr PublishedCount published[] = {
-    {"llama_2_7b", 6738415616, 6738415616, 524288},         {"llama_2_13b", 13015864320, 13015864320, 819200},
-    {"llama_2_70b", 68976648192, 68976648192, 327680},      {"llama_3_8b", 8030261248, 8030261248, 131072},
-    {"llama_3_70b", 70553706496, 70553706496, 327680},      {"llama_3_1_405b", 405853388800, 405853388800, 516096},
-    {"llama_3_2_1b", 1235814400, 1235814400, 32768},        {"llama_3_2_3b", 3212749824, 3212749824, 114688},
-    {"mixtral_8x7b", 46702792704, 12879925248, 131072},     {"qwen2_5_0_5b", 494032768, 494032768, 12288},
-    {"qwen2_5_1_5b", 1543714304, 1543714304, 28672},        {"qwen2_5_3b", 3085938688, 3085938688, 36864},
-    {"qwen2_5_7b", 7615616512, 7615616512, 57344},          {"qwen2_5_14b", 14770033664, 14770033664, 196608},
-    {"qwen2_5_32b", 32763876352, 32763876352, 262144},      {"qwen2_5_72b", 72706203648, 72706203648, 327680},
-    {"qwen3_0_6b", 596049920, 596049920, 114688},           {"qwen3_1_7b", 1720574976, 1720574976, 114688},
-    {"qwen3_4b", 4022468096, 4022468096, 147456},           {"qwen3_8b", 8190735360, 8190735360, 147456},
-    {"qwen3_14b", 14768307200, 14768307200, 163840},        {"qwen3_32b", 32762123264, 32762123264, 262144},
-    {"qwen3_30b_a3b", 30532122624, 3353032704, 98304},      {"qwen3_235b_a22b", 235093634560, 22190763520, 192512},
-    {"gemma_2_2b", 2614341888, 2614341888, 106496},         {"gemma_2_9b", 9241705984, 9241705984, 344064},
-    {"gemma_2_27b", 27227128320, 27227128320, 376832},      {"gemma_3_1b", 999885952, 999885952, 26624},
-    {"gemma_3_4b_text", 3880263168, 3880263168, 139264},    {"gemma_3_12b_text", 11766034176, 11766034176, 393216},
-    {"gemma_3_27b_text", 27009346304, 27009346304, 507904}, {"gpt_3_175b", 174604259328, 174604259328, 4718592},
+    {"llama_2_7b", 6738415616, 6738415616, 524288},
+    {"llama_2_13b", 13015864320, 13015864320, 819200},
+    {"llama_2_70b", 68976648192, 68976648192, 327680},
+    {"llama_3_8b", 8030261248, 8030261248, 131072},
+    {"llama_3_70b", 70553706496, 70553706496, 327680},
+    {"llama_3_1_405b", 405853388800, 405853388800, 516096},
+    {"llama_3_2_1b", 1235814400, 1235814400, 32768},
+    {"llama_3_2_3b", 3212749824, 3212749824, 114688},
+    {"mixtral_8x7b", 46702792704, 12879925248, 131072},
+    {"qwen2_5_0_5b", 494032768, 494032768, 12288},
+    {"qwen2_5_1_5b", 1543714304, 1543714304, 28672},
+    {"qwen2_5_3b", 3085938688, 3085938688, 36864},
+    {"qwen2_5_7b", 7615616512, 7615616512, 57344},
+    {"qwen2_5_14b", 14770033664, 14770033664, 196608},
+    {"qwen2_5_32b", 32763876352, 32763876352, 262144},
+    {"qwen2_5_72b", 72706203648, 72706203648, 327680},
+    {"qwen3_0_6b", 596049920, 596049920, 114688},
+    {"qwen3_1_7b", 1720574976, 1720574976, 114688},
+    {"qwen3_4b", 4022468096, 4022468096, 147456},
+    {"qwen3_8b", 8190735360, 8190735360, 147456},
+    {"qwen3_14b", 14768307200, 14768307200, 163840},
+    {"qwen3_32b", 32762123264, 32762123264, 262144},
+    {"qwen3_30b_a3b", 30532122624, 3353032704, 98304},
+    {"qwen3_235b_a22b", 235093634560, 22190763520, 192512},
+    {"gemma_2_2b", 2614341888, 2614341888, 106496},
+    {"gemma_2_9b", 9241705984, 9241705984, 344064},
+    {"gemma_2_27b", 27227128320, 27227128320, 376832},
+    {"gemma_3_1b", 999885952, 999885952, 26624},
+    {"gemma_3_4b_text", 3880263168, 3880263168, 139264},
+    {"gemma_3_12b_text", 11766034176, 11766034176, 393216},
+    {"gemma_3_27b_text", 27009346304, 27009346304, 507904},
+    {"gpt_3_175b", 174604259328, 174604259328, 4718592},
     {"deepseek_v3", 671026419200, 37552297472, 70272},
+    {"deepseek_v3_1", 671026419200, 37552297472, 70272},
+    // Published: codestral_mamba_7b 7 285 403 648, falcon_mamba_7b 7.27 B, phi_3_mini 3.82 B, mistral_small_24b
+    // 23 572 403 200, gpt-oss 116.83 B and 20.91 B (model card), nemotron_3_nano 31.6 B and 3.6 B with the embedding,
+    // mixtral_8x22b 141 B and 39 B, kimi_k2 1 T and 32 B, glm_5 744 B and 40 B, glm_4_5_air 106 B and 12 B without the
+    // embedding, gemma_4_26b 25.2 B and 3.8 B, llama_4_maverick 17 B active. The exact numbers are sums of the tensors
+    // that the checkpoints have, written in Python without this code; those of llama_4, gemma_4 and qwen3_5 leave
+    // vision out.
+    {"mixtral_8x22b", 140620634112, 39152031744, 229376},
+    {"mistral_small_24b", 23572403200, 23572403200, 163840},
+    {"phi_3_mini_4k", 3821079552, 3821079552, 393216},
+    {"gpt_oss_20b", 20914757184, 4187440704, 49152},
+    {"gpt_oss_120b", 116829156672, 5711982912, 73728},
+    {"qwen3_coder_480b_a35b", 480154875392, 35474765312, 253952},
+    {"kimi_k2", 1026408232448, 32861500928, 70272},
+    {"glm_4_5_air", 106852251264, 13424129664, 188416},
+    {"llama_4_scout_text", 107769861120, 17172894720, 196608},
+    {"llama_4_maverick_text", 400711848960, 17184691200, 196608},
+    {"gemma_4_26b_a4b_text", 25233141760, 3822530560, 225280},
+    {"gemma_4_31b_text", 30697345280, 30697345280, 901120},
+    // Each of 78 layers keeps 576 elements of the latent vector and 128 of the indexer's key.
+    {"glm_5", 743911218432, 41784728832, 78 * (576 + 128) * 2},
+    // Layers with a recurrence keep a state per sequence in f32, and 3 tokens of the convolution's inputs in bf16:
+    // 36 x (32 x 128 x 128 x 4 + 3 x 8192 x 2) bytes, and so on.
+    {"qwen3_next_80b_a3b", 79674391296, 3874929408, 24576, 36 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)},
+    {"qwen3_5_35b_a3b_text", 34660610688, 3454988928, 20480, 30 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)},
+    {"qwen3_5_27b_text", 26895998464, 26895998464, 65536, 48 * (48 * 128 * 128 * 4 + 3 * 10240 * 2)},
+    {"nemotron_3_nano_30b_a3b", 31577940288, 3580076352, 6144, 23 * (64 * 64 * 128 * 4 + 3 * 6144 * 2)},
+    // Without a key for its format, Mamba's state has that of the activations.
+    {"nemotron_h_56b", 56324350464, 56324350464, 40960, 54 * (256 * 64 * 256 * 2 + 3 * 20480 * 2)},
+    {"codestral_mamba_7b", 7285403648, 7285403648, 0, 64 * (128 * 64 * 128 * 2 + 3 * 10240 * 2)},
+    {"falcon_mamba_7b", 7272665088, 7272665088, 0, 64 * (8192 * 16 * 2 + 3 * 8192 * 2)},
 };
 
 TEST(ModelCount, ShippedConfigsHaveThePublishedCounts) {
@@ -79,7 +128,8 @@ TEST(ModelCount, ShippedConfigsHaveThePublishedCounts) {
     EXPECT_EQ(counted.parameters, model.parameters) << model.name;
     EXPECT_EQ(counted.active_parameters, model.active_parameters) << model.name;
     EXPECT_EQ(counted.kv_bytes_per_token, model.kv_bytes_per_token) << model.name;
-    EXPECT_EQ(counted.weight_bytes, 2 * model.parameters) << model.name;
+    EXPECT_EQ(counted.state_bytes_per_sequence, model.state_bytes_per_sequence) << model.name;
+    if (counted.quantization.empty()) EXPECT_EQ(counted.weight_bytes, 2 * model.parameters) << model.name;
     EXPECT_EQ(counted.notes, std::vector<std::string>{}) << model.name;
     std::int64_t in_layers = 0, in_parts = 0;
     for (const LayerCount& layer : counted.layers) in_layers += layer.parameters;
@@ -112,20 +162,10 @@ TEST(ModelCount, CountsEachPart) {
                                                               "num_attention_heads"}));
 }
 
-constexpr const char* gpt_oss_20b = R"({"architectures": ["GptOssForCausalLM"], "attention_bias": true,
- "attention_dropout": 0.0, "eos_token_id": 200002, "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu",
- "hidden_size": 2880, "initial_context_length": 4096, "initializer_range": 0.02, "intermediate_size": 2880,
- "max_position_embeddings": 131072, "model_type": "gpt_oss", "num_attention_heads": 64, "num_experts_per_tok": 4,
- "num_hidden_layers": 24, "num_key_value_heads": 8, "num_local_experts": 32, "output_router_logits": false,
- "pad_token_id": 199999, "quantization_config": {"modules_to_not_convert": ["model.layers.*.self_attn",
- "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"], "quant_method": "mxfp4"}, "rms_norm_eps": 1e-05,
- "rope_theta": 150000, "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0,
- "tie_word_embeddings": false, "transformers_version": "4.55.0.dev0", "use_cache": true, "vocab_size": 201088})";
-
 TEST(ModelCount, CountsExpertsInMxfp4AndWindowsOfGptOss) {
   // 20.91 B parameters are published. Of each layer, 32 x (5760 + 2880) x 2880 elements take 4 bits, and one byte of
   // scale per 32 elements.
-  const ModelCount counted = count_text(gpt_oss_20b, {.context = 8192, .batch = 32});
+  const ModelCount counted = count("gpt_oss_20b", {.context = 8192, .batch = 32});
   EXPECT_EQ(counted.parameters, 20914757184);
   const std::int64_t quantized = 24ll * 32 * (5760 + 2880) * 2880;
   EXPECT_EQ(counted.scale_bytes, quantized / 32);
@@ -255,20 +295,22 @@ TEST(ModelConfig, RefusesWhatItDoesNotKnow) {
             "config.json: unknown key 'n_routed_experts' with value 8; model_type 'llama' has no such key\n"
             "  hint: it may change the architecture, so the model is not counted\n");
   EXPECT_EQ(error_of(llama(R"("torch_dtype": "bfloat16", "eos_token_id": [1, 2], "rope_theta": 1e4)")), "no error\n");
-  EXPECT_EQ(error_of(R"({"model_type": "lama"})"),
-            "config.json: model_type: expected one of llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, gemma2, "
-            "gemma3_text, gpt_oss, gpt2, deepseek_v3, kimi_k2, found 'lama'\n"
-            "  hint: did you mean 'llama'?\n");
-  // Caches that layers share (hf-mem #61) and layers without one (gguf-parser #28) are not counted.
-  for (const char* other : {"gemma4_text", "qwen3_5_moe", "qwen3_next", "mamba2", "t5"})
+  EXPECT_EQ(
+      error_of(R"({"model_type": "lama"})"),
+      "config.json: model_type: expected one of llama, llama4_text, mistral, mixtral, phi3, qwen2, qwen3, qwen3_moe, "
+      "qwen3_vl_text, qwen3_vl_moe_text, qwen3_next, qwen3_5_text, qwen3_5_moe_text, gemma2, gemma3_text, "
+      "gemma4_text, gpt_oss, gpt2, glm4_moe, deepseek_v3, deepseek_v32, kimi_k2, glm_moe_dsa, nemotron_h, mamba2, "
+      "falcon_mamba, found 'lama'\n"
+      "  hint: did you mean 'llama'?\n");
+  for (const char* other : {"gemma3n_text", "jamba", "t5"})
     EXPECT_NE(error_of(std::string(R"({"model_type": ")") + other + "\"}").find(std::string("found '") + other),
               std::string::npos);
   EXPECT_EQ(error_of(llama(R"("architectures": ["LlamaForSequenceClassification"])")),
             "config.json: architectures: expected a class that ends with ForCausalLM, found "
             "'LlamaForSequenceClassification'\n  hint: heads of other classes are not counted\n");
   EXPECT_EQ(error_of(llama(R"("quantization_config": {"quant_method": "fp9"})")),
-            "config.json: quantization_config.quant_method: expected fp8, gptq, awq, mxfp4 or bitsandbytes, found "
-            "'fp9'\n");
+            "config.json: quantization_config.quant_method: expected fp8, gptq, awq, mxfp4, bitsandbytes or "
+            "compressed-tensors, found 'fp9'\n");
   EXPECT_EQ(error_of(llama(R"("quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 4})")),
             "config.json: quantization_config.bits: expected matrix sides that are multiples of 8, which fill 32 bits, "
             "found 12\n");
@@ -334,8 +376,9 @@ TEST(ModelConfig, DecidesWhichLayersSlide) {
   EXPECT_EQ(sliding_layers(qwen(R"(, "layer_types": ["full_attention", "linear_attention", "full_attention",
  "full_attention", "full_attention"])")),
             "config.json: layer_types: expected full_attention or sliding_attention for layer 1, found "
-            "'linear_attention'\n  hint: other layers, such as linear attention, are not counted yet\n");
-  EXPECT_TRUE(sliding_layers(gpt_oss_20b).starts_with("sfsfsf"));
+            "'linear_attention'\n  hint: model_type 'qwen3' has no other layers\n");
+  EXPECT_EQ(find_config("gpt_oss_20b")->layers[0].is_sliding, true);
+  EXPECT_EQ(find_config("gpt_oss_20b")->layers[1].is_sliding, false);
   EXPECT_EQ(find_config("gemma_2_2b")->layers.front().is_sliding, true);
   EXPECT_EQ(find_config("gemma_3_1b")->layers[5].is_sliding, false);
 }
@@ -345,7 +388,7 @@ TEST(ModelConfig, DecidesWhichLayersHaveExperts) {
  "moe_intermediate_size": 2, "num_hidden_layers": 6, "head_dim": 4, "num_attention_heads": 2, "num_key_value_heads": 2,
  "vocab_size": 10, "num_experts": 4, "num_experts_per_tok": 2, "decoder_sparse_step": 2, "mlp_only_layers": [3]})";
   std::string experts;
-  for (const LayerCount& layer : count_text(text).layers) experts += layer.has_experts ? 'e' : 'd';
+  for (const LayerCount& layer : count_text(text).layers) experts += layer.kind.has_experts ? 'e' : 'd';
   EXPECT_EQ(experts, "deddde");
   std::string wrong = text;
   wrong.replace(wrong.find("\"num_experts_per_tok\": 2"), 24, "\"num_experts_per_tok\": 5");
@@ -366,6 +409,8 @@ TEST(ModelConfig, SurvivesEveryWrongValue) {
         const Result<ModelConfig> parsed = parse_config(changed.dump(), "config.json", "test");
         if (parsed) {
           (void)count_model(*parsed, {.context = 4096, .batch = 4096});
+          for (const std::int64_t new_tokens : {1, 5})
+            (void)write_programs(*parsed, {.new_tokens = new_tokens, .context = 64, .layout = {.tensor = 2}});
         } else {
           ++refused;
           EXPECT_TRUE(parsed.error().to_string().starts_with("config.json: ")) << parsed.error().to_string();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "ridge/base/ceil_div.h"
 #include "ridge/base/string_util.h"
@@ -14,22 +15,24 @@ namespace ridge::model {
 namespace {
 
 // Names in config files, and the notation's functions. Source: ACT2FN in Hugging Face's transformers.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> activations{{{"silu", "silu"},
-                                                                                    {"swish", "silu"},
-                                                                                    {"gelu", "gelu"},
-                                                                                    {"gelu_new", "gelu_tanh"},
-                                                                                    {"gelu_fast", "gelu_tanh"},
-                                                                                    {"gelu_pytorch_tanh", "gelu_tanh"},
-                                                                                    {"relu", "relu"},
-                                                                                    {"sigmoid", "sigmoid"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> activations{
+    {{"silu", "silu({0})"},
+     {"swish", "silu({0})"},
+     {"gelu", "gelu({0})"},
+     {"gelu_new", "gelu_tanh({0})"},
+     {"gelu_fast", "gelu_tanh({0})"},
+     {"gelu_pytorch_tanh", "gelu_tanh({0})"},
+     {"relu", "relu({0})"},
+     {"relu2", "relu({0}) * relu({0})"},
+     {"sigmoid", "sigmoid({0})"}}};
 
 Result<std::string> find_function(const ModelConfig& config) {
-  if (config.activation.empty()) return std::string(config.is_gated ? "silu" : "gelu_tanh");
+  if (config.activation.empty()) return std::string(config.is_gated ? "silu({0})" : "gelu_tanh({0})");
   for (const auto& [name, function] : activations)
     if (config.activation == name) return std::string(function);
   return input_error(
-      fmt::format("{}: expected silu, gelu, gelu_pytorch_tanh, relu or sigmoid as activation, found '{}'", config.name,
-                  make_printable(config.activation)),
+      fmt::format("{}: expected silu, gelu, gelu_pytorch_tanh, relu, relu2 or sigmoid as activation, found '{}'",
+                  config.name, make_printable(config.activation)),
       "programs have no such function; the counts without --on need none");
 }
 
@@ -42,6 +45,7 @@ Result<DType> find_quantized_dtype(const ModelConfig& config) {
     case QuantizationMethod::int8: return DType::int8;
     case QuantizationMethod::gptq:
     case QuantizationMethod::awq:
+    case QuantizationMethod::packed:
     case QuantizationMethod::nf4: break;
   }
   if (quantization.bits == 4) return DType::int4;
@@ -76,6 +80,11 @@ Status divide(const ModelConfig& config, std::string_view what, std::int64_t who
       fmt::format("{}: expected {} that divides the {} {}, found {}", config.name, option, whole, what, chips));
 }
 
+// Returns the columns with those that fill a block of elements with a common scale.
+std::int64_t pad_to_block(std::int64_t columns, DType dtype) {
+  return ceil_div(columns, dtype_info(dtype).block) * dtype_info(dtype).block;
+}
+
 // Divides experts and their columns among the chips.
 Status divide_experts(StepSizes& sizes) {
   const ModelConfig& config = sizes.config;
@@ -93,21 +102,48 @@ Status divide_experts(StepSizes& sizes) {
   // Chips that have all tokens and some experts multiply as much, on average, as if each had columns of all experts.
   RIDGE_TRY_STATUS(
       divide(config, "columns of an expert", config.experts->width, "--tp", layout.tensor, sizes.expert_width));
-  return divide(config, "columns of the shared experts", config.experts->width * config.experts->shared, "--tp",
-                layout.tensor, sizes.shared_width);
+  if (is_block_scaled(sizes.expert)) sizes.expert_width = pad_to_block(sizes.expert_width, sizes.expert);
+  return divide(config, "columns of the shared experts", config.experts->shared_width, "--tp", layout.tensor,
+                sizes.shared_width);
 }
 
-// Divides heads and widths among the chips. A key head that there are more chips than is on several of them.
+// Checks that the chips divide the key heads, or that each key head is on a whole number of chips.
+Status check_key_heads(const ModelConfig& config, std::int64_t kv_heads, std::int64_t chips) {
+  if (kv_heads > 0 && kv_heads < chips && chips % kv_heads == 0) return Done{};
+  std::int64_t unused = 0;
+  return divide(config, "key heads", kv_heads, "--tp", chips, unused);
+}
+
+// Checks the chips and the tokens of layers with a recurrence.
+Status check_recurrent(const ModelConfig& config, const StepOptions& options) {
+  if (!config.recurrent) return Done{};
+  if (options.new_tokens > 1)
+    return input_error(
+        fmt::format("{}: expected one new token of each sequence, found {}", config.name, options.new_tokens),
+        "the recurrence of its layers has no program for several tokens yet");
+  const std::int64_t chips = options.layout.tensor;
+  if (has_mixer(config, Mixer::mamba1) && chips > 1)
+    return input_error(fmt::format("{}: expected --tp 1, found {}", config.name, chips),
+                       "chips that divide the channels of Mamba-1 must add partial sums inside the layer");
+  std::int64_t unused = 0;
+  return divide(config, has_mixer(config, Mixer::mamba2) ? "groups of heads" : "key heads of linear attention",
+                config.recurrent->groups, "--tp", chips, unused);
+}
+
+// Divides heads and widths among the chips.
 Status divide_among_chips(StepSizes& sizes) {
   const ModelConfig& config = sizes.config;
   const std::int64_t chips = sizes.options.layout.tensor;
-  RIDGE_TRY_STATUS(divide(config, "heads", config.heads, "--tp", chips, sizes.heads));
-  const bool repeats_keys = config.kv_heads < chips && chips % config.kv_heads == 0;
-  sizes.kv_heads = 1;
-  if (!repeats_keys) RIDGE_TRY_STATUS(divide(config, "key heads", config.kv_heads, "--tp", chips, sizes.kv_heads));
-  const bool has_dense = std::any_of(config.layers.begin(), config.layers.end(),
-                                     [](const LayerConfig& layer) { return !layer.has_experts; });
-  if (has_dense)
+  if (has_mixer(config, Mixer::attention)) {
+    RIDGE_TRY_STATUS(divide(config, "heads", config.heads, "--tp", chips, sizes.heads));
+    RIDGE_TRY_STATUS(check_key_heads(config, config.kv_heads, chips));
+    if (config.full_heads) RIDGE_TRY_STATUS(check_key_heads(config, config.full_heads->kv_heads, chips));
+  }
+  RIDGE_TRY_STATUS(check_recurrent(config, sizes.options));
+  const bool has_dense = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
+    return layer.has_feed_forward && !layer.has_experts;
+  });
+  if (has_dense || (config.experts && config.experts->has_dense_part))
     RIDGE_TRY_STATUS(divide(config, "columns of the feed-forward part", config.feed_forward_width, "--tp", chips,
                             sizes.feed_forward));
   RIDGE_TRY_STATUS(divide_experts(sizes));
@@ -130,7 +166,7 @@ Result<StepSizes> make_sizes(const ModelConfig& config, const StepOptions& optio
   if (config.quantization) {
     RIDGE_TRY(quantized, find_quantized_dtype(config));
     sizes.expert = quantized;
-    if (config.quantization->method != QuantizationMethod::mxfp4) sizes.matrix = quantized;
+    if (!config.quantization->has_only_experts) sizes.matrix = quantized;
   }
   RIDGE_TRY(function, find_function(config));
   sizes.function = function;
@@ -186,21 +222,49 @@ void add_head(ProgramWriter& out, const StepSizes& sizes) {
 }
 
 void add_layer(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer, std::string_view result) {
-  add_attention(out, sizes, layer.is_sliding);
-  add_feed_forward(out, sizes, layer.has_experts, result);
+  if (layer.mixer != Mixer::none) add_mixer(out, sizes, layer, result);
+  if (layer.has_feed_forward) add_feed_forward(out, sizes, layer, result);
+}
+
+// Returns what distinguishes the layer's mixer from those of other layers, or nothing.
+std::string name_mixer(const ModelConfig& config, const LayerConfig& layer) {
+  const auto has_other = [&](const auto& differs) {
+    return std::any_of(config.layers.begin(), config.layers.end(), differs);
+  };
+  const bool has_windows = has_other([&](const LayerConfig& other) { return other.is_sliding != layer.is_sliding; });
+  const bool has_mixers = has_other([&](const LayerConfig& other) { return other.mixer != layer.mixer; });
+  if (has_windows && layer.is_sliding) return config.has_chunks ? ", chunked" : ", sliding";
+  if (has_windows) return ", full";
+  if (layer.mixer == Mixer::gated_delta) return ", linear attention";
+  if (is_recurrent(layer.mixer)) return ", mamba";
+  return has_mixers && layer.mixer == Mixer::attention ? ", attention" : "";
 }
 
 std::string name_layer(const ModelConfig& config, const LayerConfig& layer) {
-  const bool has_both_windows = std::any_of(config.layers.begin(), config.layers.end(), [&](const LayerConfig& other) {
-    return other.is_sliding != layer.is_sliding;
-  });
   const bool has_both_networks = std::any_of(config.layers.begin(), config.layers.end(), [&](const LayerConfig& other) {
-    return other.has_experts != layer.has_experts;
+    return other.has_feed_forward && other.has_experts != layer.has_experts;
   });
-  std::string out = "layer";
-  if (has_both_windows) out += layer.is_sliding ? ", sliding" : ", full";
-  if (has_both_networks) out += layer.has_experts ? ", experts" : ", dense";
+  std::string out = "layer" + name_mixer(config, layer);
+  if (layer.has_feed_forward && (has_both_networks || layer.mixer == Mixer::none))
+    out += layer.has_experts ? ", experts" : ", dense";
   return out;
+}
+
+// Kinds of layers, each with its number of layers: those without experts and those with full attention first.
+std::vector<std::pair<LayerConfig, std::int64_t>> list_kinds(const ModelConfig& config) {
+  std::vector<std::pair<LayerConfig, std::int64_t>> kinds;
+  for (const LayerConfig& layer : config.layers) {
+    auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == layer; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {layer, 0});
+    ++kind->second;
+  }
+  std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
+    const auto rank = [](const LayerConfig& layer) {
+      return std::tuple(layer.has_experts, layer.is_sliding, layer.mixer);
+    };
+    return rank(a.first) < rank(b.first);
+  });
+  return kinds;
 }
 
 // Returns a program that collects what the chips of tensor parallelism have: sums of partial results, or parts of rows.
@@ -219,10 +283,20 @@ std::string write_collective(const StepSizes& sizes, std::string_view dims, bool
                      dtype_name(sizes.activation), dims);
 }
 
-// Returns the part of the keys of a layer with sliding attention that it keeps after the step.
+// Returns the tokens that a layer with sliding attention keeps after the step, as a part of those that it reads. With
+// chunks, memory for a whole chunk is kept.
 double count_kept_share(const StepSizes& sizes) {
   const std::int64_t keys = count_keys(sizes, true);
-  return static_cast<double>(std::min(keys, sizes.config.window)) / static_cast<double>(keys);
+  const std::int64_t kept = std::min(sizes.config.has_chunks ? sizes.options.context : keys, sizes.config.window);
+  return static_cast<double>(kept) / static_cast<double>(keys);
+}
+
+// Returns the sums over chips that a layer needs: one after its mixer and one after each network with its own norm.
+std::size_t count_sums(const StepSizes& sizes, const LayerConfig& layer) {
+  std::size_t count = layer.mixer == Mixer::none ? 0 : 1;
+  if (layer.has_feed_forward) ++count;
+  if (layer.has_experts && sizes.config.experts->has_dense_part) ++count;
+  return count;
 }
 
 // Returns a program that sends each row to the chips of its experts; the results return in the same way.
@@ -244,7 +318,8 @@ PartProgram write_layer(const StepSizes& sizes, const LayerConfig& layer, std::i
   add_layer(out, sizes, layer, "z");
   PartProgram part = finish_part(out, name_layer(sizes.config, layer), count);
   if (layer.is_sliding) part.kept_cache = count_kept_share(sizes);
-  if (sizes.options.layout.tensor > 1) part.collectives.assign(2, write_collective(sizes, sizes.rows_and("D"), true));
+  if (sizes.options.layout.tensor > 1)
+    part.collectives.assign(count_sums(sizes, layer), write_collective(sizes, sizes.rows_and("D"), true));
   if (layer.has_experts && sizes.sends_rows_to_experts()) part.collectives.assign(2, write_exchange(sizes));
   return part;
 }
@@ -280,7 +355,13 @@ std::vector<std::string> note_omissions(const ModelConfig& config, const StepOpt
                                 config.max_positions));
   if (config.rotary_base != std::floor(config.rotary_base))
     notes.push_back(fmt::format("rope_theta = {} is rounded in the programs", config.rotary_base));
-  if (config.norms_per_layer == 4)
+  if (config.rotary_part < 1)
+    notes.push_back(fmt::format(
+        "the programs turn whole heads to their positions, the model a part (partial_rotary_factor = {:.4g})",
+        config.rotary_part));
+  if (config.indexer)
+    notes.emplace_back("the programs leave out rotary positions of the indexer and the scale of its scores");
+  if (config.norms_per_layer >= 4)
     notes.emplace_back(
         "the programs leave out that the embedding is scaled, that 1 is added to each norm's weight, and "
         "query_pre_attn_scalar");
@@ -293,6 +374,9 @@ std::vector<std::string> note_omissions(const ModelConfig& config, const StepOpt
   if (options.layout.tensor > 1)
     notes.emplace_back(
         "each chip's program adds residuals and biases to its part of a sum; in an engine one chip does");
+  if (config.experts && config.quantization && config.quantization->method == QuantizationMethod::mxfp4 &&
+      config.experts->width / options.layout.tensor % dtype_info(DType::mxfp4).block != 0)
+    notes.emplace_back("a chip's columns of experts are filled up to whole blocks of mxfp4");
   if (config.has_sinks) notes.emplace_back("the learned score of each head (a sink) is not in the programs");
   if (config.quantization && config.quantization->method != QuantizationMethod::mxfp4)
     notes.emplace_back("scales and zero points of quantized weights are counted as memory, not in the programs");
@@ -314,17 +398,11 @@ Result<ModelPrograms> write_programs(const ModelConfig& config, const StepOption
   RIDGE_TRY(sizes, make_sizes(config, options));
   ModelPrograms out{.parts = {write_embedding(sizes)}, .notes = note_omissions(config, options)};
   out.layer_parts.resize(config.layers.size());
-  for (const bool has_experts : {false, true})
-    for (const bool is_sliding : {false, true}) {
-      std::int64_t count = 0;
-      for (std::size_t i = 0; i < config.layers.size(); ++i) {
-        if (config.layers[i].is_sliding != is_sliding || config.layers[i].has_experts != has_experts) continue;
-        out.layer_parts[i] = out.parts.size();
-        ++count;
-      }
-      if (count > 0)
-        out.parts.push_back(write_layer(sizes, {.is_sliding = is_sliding, .has_experts = has_experts}, count));
-    }
+  for (const auto& [layer, count] : list_kinds(config)) {
+    for (std::size_t i = 0; i < config.layers.size(); ++i)
+      if (config.layers[i] == layer) out.layer_parts[i] = out.parts.size();
+    out.parts.push_back(write_layer(sizes, layer, count));
+  }
   out.parts.push_back(write_head(sizes));
   return out;
 }

@@ -62,6 +62,11 @@ void ProgramWriter::add_stored(std::string_view name, DType dtype, std::string_v
   add_statement(name, fmt::format(": {}[{}]", dtype_name(dtype), dims), expression);
 }
 
+void ProgramWriter::add_replacing(std::string_view name, DType dtype, std::string_view dims, std::string_view input,
+                                  std::string_view expression) {
+  add_statement(name, fmt::format(": {}[{}] replaces {}", dtype_name(dtype), dims, with_suffix(input)), expression);
+}
+
 bool ProgramWriter::has_result(std::string_view name) const {
   const std::string result = with_suffix(name);
   return std::any_of(modules_.begin(), modules_.end(),

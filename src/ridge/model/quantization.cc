@@ -41,7 +41,9 @@ QuantizationConfig read_fp8(KeyReader& reader) {
     out.block_rows = block[0];
     out.block_columns = block[1];
   }
-  check_left_out(reader, {"lm_head", "embed_tokens", "mlp.gate", "norm"});
+  check_left_out(
+      reader, {"lm_head", "embed_tokens", "mlp.gate", "norm", "e_score_correction_bias", "k_norm.bias", "indexers_proj",
+               "eh_proj", "shared_expert_gate", "conv1d", "in_proj_ba", "in_proj_a", "in_proj_b", "A_log", "dt_bias"});
   return out;
 }
 
@@ -99,7 +101,62 @@ QuantizationConfig read_mxfp4(KeyReader& reader, const ModelConfig& config) {
     reader.fail("quant_method", fmt::format("expected model_type 'gpt_oss' with mxfp4, found '{}'", config.model_type),
                 "its experts alone are quantized; other models are not counted yet");
   check_left_out(reader, {"self_attn", "mlp.router", "embed_tokens", "lm_head"});
-  return {.method = QuantizationMethod::mxfp4, .bits = 4, .group = 32};
+  return {.method = QuantizationMethod::mxfp4, .bits = 4, .group = 32, .has_only_experts = true};
+}
+
+// True if the list leaves out all matrices but those of experts. It may also leave out none but the head and routers.
+bool leaves_out_all_but_experts(KeyReader& reader) {
+  const std::vector<std::string> ignored = reader.read_texts("ignore");
+  const auto names = [&](std::string_view part) {
+    return std::any_of(ignored.begin(), ignored.end(),
+                       [&](const std::string& entry) { return entry.find(part) != std::string::npos; });
+  };
+  const int found = names("self_attn") + names("shared_experts") + names("(gate|up|gate_up|down)_proj");
+  for (const std::string& entry : ignored)
+    if (entry != "lm_head" && !entry.ends_with("mlp.gate$") && !entry.ends_with("mlp.gate") &&
+        !(found == 3 && entry.starts_with("re:.*")))
+      reader.fail("ignore",
+                  fmt::format("expected lm_head and routers, or all matrices but those of experts, found '{}'",
+                              make_printable(entry)),
+                  "other matrices cannot be left out yet");
+  return found == 3;
+}
+
+// Reads compressed-tensors with integers that are packed into 32-bit words, one group of settings for all matrices.
+QuantizationConfig read_packed(KeyReader& reader) {
+  QuantizationConfig out{.method = QuantizationMethod::packed};
+  for (const char* unused : {"kv_cache_scheme", "quantization_status", "global_compression_ratio", "version",
+                             "sparsity_config", "transform_config"})
+    reader.skip(unused);
+  if (const std::string format = reader.read_text("format"); format != "pack-quantized")
+    reader.fail("format", fmt::format("expected pack-quantized, found '{}'", make_printable(format)));
+  out.has_only_experts = leaves_out_all_but_experts(reader);
+  const Json* groups = reader.find_object("config_groups");
+  if (groups == nullptr || groups->size() != 1 || !groups->begin()->is_object()) {
+    reader.fail("config_groups", "expected one group of settings, found others");
+    return out;
+  }
+  const std::string path = reader.path_of("config_groups") + "." + make_printable(groups->items().begin().key()) + ".";
+  KeyReader group(*groups->begin(), reader.source(), path);
+  const Json* weights = group.find_object("weights");
+  if (weights == nullptr) {
+    reader.fail("config_groups", "expected settings of weights, found none");
+    return out;
+  }
+  KeyReader settings(*weights, reader.source(), path + "weights.");
+  out.bits = settings.read_integer("num_bits", 4, 8);
+  if (out.bits != 4 && out.bits != 8) settings.fail("num_bits", fmt::format("expected 4 or 8, found {}", out.bits));
+  if (const std::string type = settings.read_text("type"); type != "int")
+    settings.fail("type", fmt::format("expected int, found '{}'", make_printable(type)));
+  if (!settings.read_flag_or("symmetric", true))
+    settings.fail("symmetric", "expected true, found false", "zero points of this format are not counted yet");
+  const std::string strategy = settings.read_text("strategy");
+  if (strategy == "group")
+    out.group = settings.read_integer("group_size", 1, max_group);
+  else if (strategy != "channel")
+    settings.fail("strategy", fmt::format("expected group or channel, found '{}'", make_printable(strategy)));
+  if (!settings.status()) reader.keep(settings.status().error());
+  return out;
 }
 
 // Fails if a matrix of the model does not fill the 32-bit words in which GPTQ and AWQ pack weights and zero points.
@@ -131,13 +188,16 @@ Result<QuantizationConfig> read_quantization(const Json& object, const std::stri
     out = read_bitsandbytes(reader, config);
   else if (method == "mxfp4")
     out = read_mxfp4(reader, config);
+  else if (method == "compressed-tensors")
+    out = read_packed(reader);
   else
     reader.fail("quant_method",
-                fmt::format("expected fp8, gptq, awq, mxfp4 or bitsandbytes, found '{}'", make_printable(method)));
+                fmt::format("expected fp8, gptq, awq, mxfp4, bitsandbytes or compressed-tensors, found '{}'",
+                            make_printable(method)));
   if (config.model_type == "gpt_oss" && method != "mxfp4")
     reader.fail("quant_method", fmt::format("expected mxfp4 for model_type 'gpt_oss', found '{}'", method),
                 "its experts are stored as one tensor, which other methods pack differently");
-  if (config.latent && method != "fp8")
+  if (config.latent && method != "fp8" && !out.has_only_experts)
     reader.fail("quant_method", fmt::format("expected fp8 with latent attention, found '{}'", method),
                 "other methods leave out matrices that differ between files");
   check_packing(reader, out, config);
@@ -155,6 +215,7 @@ QuantizedBytes count_quantized_bytes(const QuantizationConfig& quantization, std
       return {values, 4 * ceil_div(rows, quantization.block_rows) * ceil_div(columns, quantization.block_columns)};
     case QuantizationMethod::gptq:  // f16 scales, packed zero points, and the group of each input as an int32
       return {values, 2 * groups * rows + groups * rows * quantization.bits / 8 + 4 * columns};
+    case QuantizationMethod::packed: return {values, 2 * groups * rows};
     case QuantizationMethod::awq:  // f16 scales and packed zero points
       return {values, 2 * groups * rows + groups * rows * quantization.bits / 8};
     case QuantizationMethod::mxfp4: return {ceil_div(rows * columns, std::int64_t{2}), rows * groups};
@@ -169,10 +230,11 @@ QuantizedBytes count_quantized_bytes(const QuantizationConfig& quantization, std
 }
 
 std::string describe(const QuantizationConfig& quantization) {
-  constexpr std::array<std::string_view, 6> names{
-      "fp8", "gptq", "awq", "mxfp4", "bitsandbytes nf4", "bitsandbytes int8"};
+  constexpr std::array<std::string_view, 7> names{
+      "fp8", "gptq", "awq", "mxfp4", "bitsandbytes nf4", "bitsandbytes int8", "packed integers"};
   std::string out(names[static_cast<std::size_t>(quantization.method)]);
-  if (quantization.method == QuantizationMethod::gptq) out += fmt::format(", {} bits", quantization.bits);
+  if (quantization.method == QuantizationMethod::gptq || quantization.method == QuantizationMethod::packed)
+    out += fmt::format(", {} bits", quantization.bits);
   if (quantization.group > 0) out += fmt::format(", groups of {}", quantization.group);
   if (quantization.block_rows > 0)
     out += fmt::format(", blocks of {} x {}", quantization.block_rows, quantization.block_columns);

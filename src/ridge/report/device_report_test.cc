@@ -77,9 +77,10 @@ TEST(DeviceReport, ShowsTheGainOfTuning) {
     return text.substr(text.find("\nZ: ", text.find("fixed part")) + 1);
   };
   TuningResult tuned{"sm90_128x64x64_pingpong", 2, 1.25e-5, 1.5e-5, 8, true, false, ""};
-  EXPECT_EQ(line(tuned).find("Z: tuned now: sm90_128x64x64_pingpong, split-K 2, 12.50 us; the model's choice 15.00 us "
-                             "(fastest of 8)\nchecked"),
-            0U)
+  EXPECT_EQ(
+      line(tuned).find("Z: tuned now: sm90_128x64x64_pingpong, split-K 2, 12.50 us; the cost model's choice 15.00 us "
+                       "(fastest of 8)\nchecked"),
+      0U)
       << line(tuned);
   const auto json = nlohmann::json::parse(render_json(report))["ops"][0]["tuned"][0];
   EXPECT_EQ(json.dump(), R"({"candidates":8,"is_model":false,"kernel":"sm90_128x64x64_pingpong","measured_now":true,)"
@@ -88,7 +89,7 @@ TEST(DeviceReport, ShowsTheGainOfTuning) {
   tuned.is_model = true;
   tuned.splits = 1;
   tuned.model_seconds = tuned.seconds;
-  EXPECT_EQ(line(tuned).find("Z: tuned earlier: none of 8 is 2 % faster than the model's choice, "
+  EXPECT_EQ(line(tuned).find("Z: tuned earlier: none of 8 is 2 % faster than the cost model's choice, "
                              "sm90_128x64x64_pingpong, 12.50 us\nchecked"),
             0U)
       << line(tuned);

@@ -15,6 +15,16 @@ using model::PartCount;
 std::string readable_bytes(std::int64_t bytes) { return format_with_prefix(static_cast<double>(bytes), "B"); }
 std::string readable_count(std::int64_t count) { return format_with_prefix(static_cast<double>(count), ""); }
 
+std::string_view name_cache(const ModelCount& count) {
+  if (count.state_bytes_per_sequence == 0) return "cache";
+  return count.kv_bytes_per_token == 0 ? "state" : "cache and state";
+}
+
+std::string_view name_network(const model::LayerConfig& layer) {
+  if (!layer.has_feed_forward) return "none";
+  return layer.has_experts ? "experts" : "dense";
+}
+
 std::string summary_text(const ModelCount& count, const TextStyle& style) {
   std::string out = fmt::format("{}: {} parameters", count.name, readable_count(count.parameters));
   if (count.active_parameters != count.parameters)
@@ -22,12 +32,18 @@ std::string summary_text(const ModelCount& count, const TextStyle& style) {
   const std::string_view dtype = dtype_name(count.options.weight_dtype);
   const std::string format =
       count.quantization.empty() ? std::string(dtype) : fmt::format("{} and {}", dtype, count.quantization);
-  out += fmt::format("; {} of weights ({}); {} of cache per token ({})\n", readable_bytes(count.weight_bytes), format,
-                     readable_bytes(count.kv_bytes_per_token), dtype_name(count.options.cache_dtype));
+  out += fmt::format("; {} of weights ({})", readable_bytes(count.weight_bytes), format);
+  if (count.kv_bytes_per_token > 0)
+    out += fmt::format("; {} of cache per token ({})", readable_bytes(count.kv_bytes_per_token),
+                       dtype_name(count.options.cache_dtype));
+  if (count.state_bytes_per_sequence > 0)
+    out += fmt::format("; {} of state per sequence", readable_bytes(count.state_bytes_per_sequence));
+  out += "\n";
   if (count.cache_bytes)
     out += fmt::format(
-        "{} sequence{} of {} tokens: {} of cache{}\n", group_digits(count.options.batch),
+        "{} sequence{} of {} tokens: {} of {}{}\n", group_digits(count.options.batch),
         count.options.batch == 1 ? "" : "s", group_digits(*count.options.context), readable_bytes(*count.cache_bytes),
+        name_cache(count),
         *count.unwindowed_cache_bytes == *count.cache_bytes
             ? ""
             : fmt::format("; {} if an engine ignores the windows", readable_bytes(*count.unwindowed_cache_bytes)));
@@ -64,24 +80,28 @@ std::string parts_table(const ModelCount& count, const TextStyle& style) {
 }
 
 std::string caches_table(const ModelCount& count, const TextStyle& style) {
+  const bool has_state = count.state_bytes_per_sequence > 0;
   Cells cells{{"attention", "layers", "window", "cache per token"}};
+  if (has_state) cells[0].emplace_back("state per sequence");
   if (count.cache_bytes) cells[0].insert(cells[0].end(), {"cache", "cache without windows"});
   for (const CacheCount& cache : count.caches) {
     cells.push_back({cache.kind, std::to_string(cache.layers), cache.window > 0 ? group_digits(cache.window) : "",
                      readable_bytes(cache.bytes_per_token)});
+    if (has_state) cells.back().push_back(readable_bytes(cache.bytes_per_sequence));
     if (cache.bytes)
       cells.back().insert(cells.back().end(), {readable_bytes(*cache.bytes), readable_bytes(*cache.unwindowed_bytes)});
   }
-  return text_table(cells, {.right = {false, true, true, true, true, true}, .is_in_csv = false}, style);
+  return text_table(cells, {.right = {false, true, true, true, true, true, true}, .is_in_csv = false}, style);
 }
 
 Json layer_json(const LayerCount& layer) {
   return {{"index", layer.index},
-          {"attention", layer.is_sliding ? "sliding" : "full"},
-          {"feed_forward", layer.has_experts ? "experts" : "dense"},
+          {"attention", layer.cache == "latent" ? "full" : layer.cache},
+          {"feed_forward", name_network(layer.kind)},
           {"parameters", layer.parameters},
           {"active_parameters", layer.active_parameters},
-          {"kv_bytes_per_token", layer.cache_bytes_per_token}};
+          {"kv_bytes_per_token", layer.cache_bytes_per_token},
+          {"state_bytes_per_sequence", layer.state_bytes_per_sequence}};
 }
 
 Json memory_json(const ModelCount& count) {
@@ -96,6 +116,7 @@ Json memory_json(const ModelCount& count) {
                              {"layers", cache.layers},
                              {"window_tokens", cache.window > 0 ? Json(cache.window) : Json(nullptr)},
                              {"bytes_per_token", cache.bytes_per_token},
+                             {"bytes_per_sequence", cache.bytes_per_sequence},
                              {"bytes", *cache.bytes},
                              {"unwindowed_bytes", *cache.unwindowed_bytes}});
   return out;
@@ -121,7 +142,8 @@ Json model_count_json(const ModelCount& count) {
            {"weight_bytes", count.weight_bytes},
            {"scale_bytes", count.scale_bytes},
            {"cache_dtype", dtype_name(count.options.cache_dtype)},
-           {"kv_bytes_per_token", count.kv_bytes_per_token}};
+           {"kv_bytes_per_token", count.kv_bytes_per_token},
+           {"state_bytes_per_sequence", count.state_bytes_per_sequence}};
   if (count.cache_bytes) out["memory"] = memory_json(count);
   out["parts"] = Json::array();
   for (const PartCount& part : count.parts)

@@ -89,7 +89,8 @@ std::string stages_text(const ModelStep& step) {
 }
 
 std::string limits_text(const ModelOnMachine& x) {
-  if (!x.max_batch || !x.max_context) return {};
+  if (!x.max_batch) return {};
+  if (!x.max_context) return fmt::format("; decoding holds up to {}", count_text(*x.max_batch, "sequence"));
   return fmt::format("; decoding holds up to {} of {}, or {} of {}", count_text(*x.max_batch, "sequence"),
                      count_text(*x.counts.context, "token"), count_text(x.counts.batch, "sequence"),
                      count_text(*x.max_context, "token"));
@@ -211,7 +212,7 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
     if (is_speculated) row.push_back(readable_seconds(x.speculation->step.token_s()));
     if (has_price) row.push_back(format_significant(*compute_token_cost(x).per_million, 3));
     row.push_back(readable_seconds(x.decode.bound_s));
-    row.push_back(readable_seconds(x.prefill.bound_s));
+    row.push_back(x.no_prefill.empty() ? readable_seconds(x.prefill.bound_s) : "-");
     row.push_back(fmt::format("{}{}", readable_bytes(x.memory_bytes()), x.fits() ? "" : " (too much)"));
     row.push_back(x.max_batch ? group_digits(*x.max_batch) : "-");
     cells.push_back(std::move(row));
@@ -227,6 +228,8 @@ std::vector<std::string> list_caveats(const std::vector<ModelOnMachine>& machine
   const auto predicted = std::count_if(machines.begin(), machines.end(), has_prediction);
   for (const ModelOnMachine& x : machines) {
     if (!x.unavailable.empty()) out.push_back(x.unavailable);
+    if (!x.no_prefill.empty() && &x == &machines.front() && machines.size() > 1)
+      out.push_back("first token without a time: " + x.no_prefill);
     if (!x.not_on_record.empty())
       out.push_back(fmt::format("{}: {} {} not on record and count{} as 0, so its times are too low", x.machine,
                                 fmt::join(x.not_on_record, " and "), x.not_on_record.size() == 1 ? "is" : "are",
@@ -333,7 +336,7 @@ Json machine_json(const ModelOnMachine& x) {
       {"layout", {{"tp", x.layout.tensor}, {"pp", x.layout.pipeline}, {"ep", x.layout.expert}, {"dp", x.layout.data}}},
       {"time_s", time_json(step)},
       {"tokens_per_s", rate_json(static_cast<double>(x.tokens()), step)},
-      {"ttft_s", time_json(x.prefill)},
+      {"ttft_s", x.no_prefill.empty() ? time_json(x.prefill) : Json(nullptr)},
       {"tpot_s", time_json(x.decode)},
       {"per_chip",
        {{"weight_bytes", step.parameter_bytes + x.scale_bytes},
@@ -389,7 +392,8 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   }
   add_line(out, x.speculation ? "without speculation  " + phase_line(x)
                               : fmt::format("{} on {}: {}", count.name, machine_text(x), phase_line(x)));
-  if (x.phase == ModelPhase::decode)
+  if (!x.no_prefill.empty()) add_line(out, "first token  without a time: " + x.no_prefill);
+  if (x.phase == ModelPhase::decode && x.no_prefill.empty())
     add_line(out, fmt::format("first token  after {} ({} of {} sequence{})", time_text(x.prefill),
                               count_text(*x.counts.context, "token"),
                               x.prefill_sequences == 1 ? "one" : group_digits(x.prefill_sequences),

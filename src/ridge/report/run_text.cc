@@ -43,17 +43,17 @@ std::string bound_line(const std::string& op, const MeasuredBound& r) {
                      format_with_prefix(r.double_s, "s"), format_with_prefix(r.fixed_s, "s"));
 }
 
-// "y: tuned earlier: sm90_128x192x64_pingpong, split-K 2, 12.3 us; the model's choice 13.0 us (fastest of 8)"
+// "y: tuned earlier: sm90_128x192x64_pingpong, split-K 2, 12.3 us; the cost model's choice 13.0 us (fastest of 8)"
 std::string tuned_line(const std::string& op, const TuningResult& t) {
   std::string out;
   const std::string kernel = t.kernel + (t.splits > 1 ? fmt::format(", split-K {}", t.splits) : std::string());
   const char* const time_word = t.measured_now ? "now" : "earlier";
   if (t.candidates > 0 && t.is_model)
-    out += fmt::format("{}: tuned {}: none of {} is 2 % faster than the model's choice, {}, {}\n",
+    out += fmt::format("{}: tuned {}: none of {} is 2 % faster than the cost model's choice, {}, {}\n",
                        truncate_text(op, op_name_width), time_word, t.candidates, kernel,
                        format_with_prefix(t.seconds, "s"));
   else if (t.candidates > 0)
-    out += fmt::format("{}: tuned {}: {}, {}; the model's choice {} (fastest of {})\n",
+    out += fmt::format("{}: tuned {}: {}, {}; the cost model's choice {} (fastest of {})\n",
                        truncate_text(op, op_name_width), time_word, kernel, format_with_prefix(t.seconds, "s"),
                        format_with_prefix(t.model_seconds, "s"), t.candidates);
   if (t.remark.empty()) return out;

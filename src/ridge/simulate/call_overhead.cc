@@ -187,20 +187,4 @@ std::string CallModeReport::to_text() const {
   return out;
 }
 
-LayeredStep llama_8b_decode(std::int64_t context) {
-  constexpr double bf16 = 2, width = 4096, vocabulary = 128256, layer_parameters = 218'112'000;
-  constexpr double cache_per_position = 2 * 8 * 128 * bf16;  // K and V, 8 heads of 128
-  const double positions = static_cast<double>(context);
-  LayeredStep step;
-  step.layers = 32;
-  step.kernels_per_layer = 10;
-  step.layer_bytes = layer_parameters * bf16 + cache_per_position * positions;
-  step.layer_flops = 2 * layer_parameters + 4 * width * positions;
-  step.intermediate_bytes = width * bf16;
-  step.other_calls = 2;
-  step.other_bytes = 2 * vocabulary * width * bf16;
-  step.other_flops = 2 * vocabulary * width;
-  return step;
-}
-
 }  // namespace ridge

@@ -89,8 +89,4 @@ Result<std::vector<double>> parse_sync_seconds(std::string_view text);
 // Returns the looped layers as a pipe in nanoseconds: one stage loads weights, the next uses them.
 Result<Metapipe> make_looped_pipe(const LayeredStep& step, const LayeredMachine& machine);
 
-// Returns Llama-3.1-8B, one token, bf16: 32 layers of 218 112 000 parameters, 4096 bytes of cache for each layer and
-// position, and the full embedding and head, as the kernel-looping paper counts (arXiv 2410.23668 table 1: 14.9 GiB).
-LayeredStep llama_8b_decode(std::int64_t context);
-
 }  // namespace ridge

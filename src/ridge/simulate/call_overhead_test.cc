@@ -9,6 +9,19 @@ namespace {
 
 const LayeredMachine sn40l{1.6e12, 638e12, 1e-6};
 
+// Llama-3.1-8B, one token, bf16: 32 layers of 218 112 000 parameters, 4096 bytes of cache for each layer and position,
+// 128 256 rows of embedding and head (plan/model/call_modes.h counts them).
+LayeredStep llama_8b_decode(double positions) {
+  return {.layers = 32,
+          .kernels_per_layer = 10,
+          .layer_bytes = 2 * 218112000.0 + 4096 * positions,
+          .layer_flops = 2 * 218112000.0 + 4 * 4096 * positions,
+          .intermediate_bytes = 8192,
+          .other_calls = 2,
+          .other_bytes = 2 * 2 * 128256.0 * 4096,
+          .other_flops = 2 * 128256.0 * 4096};
+}
+
 TEST(CallOverhead, CallsAreCountedPerKernelPerLayerAndOnce) {
   const CallModeReport report = compare_call_modes(llama_8b_decode(4096), sn40l).value();
   EXPECT_EQ(report.cost_of(CallMode::kernel_by_kernel).calls, 322);

@@ -83,10 +83,14 @@ std::int64_t count_sends_beyond_host(std::int64_t stages, std::int64_t stage_chi
   return count;
 }
 
-// The scales are in no program. Those of a layer are counted in a model that has only this layer.
+// Scales and encoders are in no program. Those of a layer are counted in a model that has only this layer; encoders are
+// on the chips of the embedding.
 Result<std::vector<double>> LayoutPredictor::count_scale_bytes(const model::ModelPrograms& programs,
                                                                const model::ChipLayout& layout) {
   std::vector<double> out(programs.parts.size(), 0);
+  RIDGE_TRY(whole, model::count_model(config_, {.weight_dtype = options_.weight_dtype}));
+  for (const model::PartCount& part : whole.parts)
+    if (!part.is_in_programs) out.front() += static_cast<double>(part.weight_bytes);
   if (!config_.quantization) return out;
   model::ModelConfig one = config_;
   for (std::size_t part = 0; part < out.size(); ++part) {

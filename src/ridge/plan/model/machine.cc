@@ -50,20 +50,21 @@ Status solve_limits(const model::ModelConfig& config, const ModelRequest& reques
   layers.layers.assign(config.layers.begin() + stage.first_layer,
                        config.layers.begin() + stage.first_layer + stage.layers);
   RIDGE_TRY(whole, model::count_model(layers, request.counts));
-  // Part of the layers' cache that a chip holds
-  const double share = stage.cache_bytes / static_cast<double>(*whole.cache_bytes);
   const double per_sequence = (stage.cache_bytes + stage.activation_bytes) / of_rank;
   const std::int64_t batch =
       ranks * static_cast<std::int64_t>(std::clamp(free / per_sequence, 0.0, static_cast<double>(max_sequences)));
+  out.max_batch = std::min(batch, out.max_batch.value_or(batch));
+  if (whole.kv_bytes_per_token == 0) return Done{};  // A state is as large for every context
+  // Part of the layers' cache that a chip holds
+  const double share = stage.cache_bytes / static_cast<double>(*whole.cache_bytes);
   RIDGE_TRY(context,
             find_largest(max_tokens, free - stage.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
               model::CountOptions counts = request.counts;
               counts.context = tokens;
-              const auto count = model::count_model(layers, counts);
-              if (!count) return std::numeric_limits<double>::infinity();  // More bytes than are counted
-              return share * static_cast<double>(*count->cache_bytes);
+              const auto cache = model::count_cache_bytes(layers, counts);
+              if (!cache) return std::numeric_limits<double>::infinity();  // More bytes than are counted
+              return share * static_cast<double>(*cache);
             }));
-  out.max_batch = std::min(batch, out.max_batch.value_or(batch));
   out.max_context = std::min(context, out.max_context.value_or(context));
   return Done{};
 }
@@ -221,8 +222,12 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
     for (const StageStep& stage : sized.decode.stages) RIDGE_TRY_STATUS(solve_limits(config, request, stage, out));
   out.decode = std::move(sized.decode);
   out.prefill_sequences = request.phase == ModelPhase::decode ? request.data_parallel : request.counts.batch;
-  RIDGE_TRY(prefill, predictor.predict(out.layout, out.prefill_sequences, ModelPhase::prefill));
-  out.prefill = std::move(prefill);
+  if (request.phase == ModelPhase::decode && config.recurrent && *request.counts.context > 1) {
+    out.no_prefill = "the recurrence of its layers has no program for several tokens yet";
+  } else {
+    RIDGE_TRY(prefill, predictor.predict(out.layout, out.prefill_sequences, ModelPhase::prefill));
+    out.prefill = std::move(prefill);
+  }
   out.scale_bytes = out.step().scale_bytes;
   if (request.serving) {
     ModelRequest served = request;

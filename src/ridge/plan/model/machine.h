@@ -40,10 +40,11 @@ struct ModelOnMachine {
   std::optional<double> rate = {};              // Requested tokens per second of each sequence
   ModelStep decode = {};                        // A token of each sequence
   ModelStep prefill = {};                       // All tokens of `prefill_sequences` sequences
+  std::string no_prefill = {};                  // Reason why there is no time of prefill; usually empty
   std::int64_t prefill_sequences = 1;           // The batch if prefill is the phase, else one of each data rank
   std::vector<std::string> not_on_record = {};  // Times that the machine's file lacks, so that they count as 0
   std::string unavailable = {};                 // Reason why there are no numbers; all others are then empty
-  double scale_bytes = 0;                       // Bytes of scales of quantized weights on one chip
+  double scale_bytes = 0;                       // Bytes on one chip of scales of quantized weights and of encoders
   std::optional<std::int64_t> hosts = {};       // Hosts that have the chips; nullopt if not on record
   std::optional<double> capacity_bytes = {};    // Capacity of one chip's memory; nullopt if not on record
   std::optional<ServedTimes> served = {};       // Set if requested

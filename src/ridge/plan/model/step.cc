@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "ridge/program/load.h"
+#include "ridge/roofline/memory.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -64,27 +65,38 @@ void add_modules(const model::PartProgram& part, const AnalyzedPart& step, PartS
                            .flops = static_cast<double>(op.flops.value_or(0)),
                            .bytes = static_cast<double>(op.bytes.value_or(0)),
                            .parameter_bytes = count_read_bytes(step, step.groups[i], InputUse::parameter, sizes),
-                           .cache_bytes = count_read_bytes(step, step.groups[i], InputUse::cache, sizes),
+                           .cache_bytes = count_read_bytes(step, step.groups[i], InputUse::cache, sizes) +
+                                          count_read_bytes(step, step.groups[i], InputUse::state, sizes),
                            .bound_s = op.time_lower_s.value_or(0),
                            .limiter = op.limiter.value_or(Limiter::memory)});
     if (out.missing.empty()) out.missing = op.missing;
   }
 }
 
-// Adds the collectives of a part as one module. Equal collectives are timed once.
-Status add_collectives(const model::PartProgram& part, const Machine& machine, PartStep& out) {
+// Seconds and sent bytes of a collective.
+struct CollectiveCost {
+  double seconds = 0, bytes_sent = 0;
+};
+using CollectiveCosts = std::map<std::string, CollectiveCost>;  // By program; layers have the same collectives
+
+// Returns the cost, which is computed once.
+Result<CollectiveCost> find_collective_cost(const std::string& text, const Machine& machine, CollectiveCosts& known) {
+  if (const auto found = known.find(text); found != known.end()) return found->second;
+  RIDGE_TRY(loaded, load_program(text, DType::bf16));
+  RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
+  const CollectiveCost cost{explanation.total.time_network_s.value_or(0), explanation.total.bytes_sent.value_or(0)};
+  known.emplace(text, cost);
+  return cost;
+}
+
+// Adds the collectives of a part as one module.
+Status add_collectives(const model::PartProgram& part, const Machine& machine, CollectiveCosts& known, PartStep& out) {
   if (part.collectives.empty()) return Done{};
   ModuleStep module{.part = part.name, .module = "network", .layers = part.count, .limiter = Limiter::network};
-  double bytes_sent = 0, seconds = 0;
-  for (std::size_t i = 0; i < part.collectives.size(); ++i) {
-    if (i == 0 || part.collectives[i] != part.collectives[i - 1]) {
-      RIDGE_TRY(loaded, load_program(part.collectives[i], DType::bf16));
-      RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
-      bytes_sent = explanation.total.bytes_sent.value_or(0);
-      seconds = explanation.total.time_network_s.value_or(0);
-    }
-    module.bytes_sent += bytes_sent;
-    module.bound_s += seconds;
+  for (const std::string& text : part.collectives) {
+    RIDGE_TRY(cost, find_collective_cost(text, machine, known));
+    module.bytes_sent += cost.bytes_sent;
+    module.bound_s += cost.seconds;
   }
   if (out.predicted_s) module.predicted_s = Interval{module.bound_s, module.bound_s, module.bound_s};
   out.modules.push_back(std::move(module));
@@ -107,7 +119,7 @@ void add_memory(const model::PartProgram& part, const AnalyzedPart& step, PartSt
     if (is_shared)
       out.embedding_bytes += bytes;
     else
-      (tensor.use == InputUse::cache ? out.cache_bytes : out.parameter_bytes) += kept * bytes;
+      (tensor.use == InputUse::parameter ? out.parameter_bytes : out.cache_bytes) += kept * bytes;
   }
   out.activation_bytes = memory.peak_bytes.value_or(0) - inputs + dropped;
 }
@@ -130,7 +142,7 @@ std::size_t find_module(const AnalyzedPart& step, const FusionGroup& kernel) {
 // Adds the predicted times of the part's kernels to its modules.
 Status add_plan(const AnalyzedPart& step, const PlanRequest& plan, PartStep& out) {
   RIDGE_TRY(planned, predict_program(step.program, step.explanation, plan));
-  if (!planned.has_model) return absent_error("a kernel has no model", "");
+  if (!planned.has_model) return absent_error("a kernel has no cost model", "");
   for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
     ModuleStep& module = out.modules[find_module(step, planned.fusion.groups[i])];
     add(module.predicted_s, planned.kernels[i].predicted_s);
@@ -142,7 +154,7 @@ Status add_plan(const AnalyzedPart& step, const PlanRequest& plan, PartStep& out
 }
 
 Result<PartStep> predict_part(const model::PartProgram& part, const Machine& machine,
-                              const std::optional<PlanRequest>& plan) {
+                              const std::optional<PlanRequest>& plan, CollectiveCosts& collectives) {
   RIDGE_TRY(step, explain_part(part, machine));
   PartStep out{.layers = part.count, .kernels = std::ssize(part.modules)};
   add_modules(part, step, out);
@@ -150,7 +162,7 @@ Result<PartStep> predict_part(const model::PartProgram& part, const Machine& mac
   if (plan)
     if (const Status planned = add_plan(step, *plan, out); !planned)
       out.remark = fmt::format("no prediction for the {}: {}", part.name, planned.error().message);
-  RIDGE_TRY_STATUS(add_collectives(part, machine, out));
+  RIDGE_TRY_STATUS(add_collectives(part, machine, collectives, out));
   for (const ModuleStep& module : out.modules) {
     out.bound_s += module.bound_s;
     if (out.predicted_s && module.predicted_s) add(out.predicted_s, *module.predicted_s);
@@ -175,9 +187,10 @@ void add_module_totals(ModelStep& out) {
 Result<std::vector<PartStep>> predict_parts(const model::ModelPrograms& programs, const Machine& machine,
                                             const std::optional<PlanRequest>& plan) {
   std::vector<PartStep> out;
+  CollectiveCosts collectives;
   bool is_predicted = true;  // Parts are not planned after one that has no prediction
   for (const model::PartProgram& part : programs.parts) {
-    RIDGE_TRY(step, predict_part(part, machine, is_predicted ? plan : std::nullopt));
+    RIDGE_TRY(step, predict_part(part, machine, is_predicted ? plan : std::nullopt, collectives));
     is_predicted = step.predicted_s.has_value();
     out.push_back(std::move(step));
   }

@@ -24,8 +24,9 @@ struct ModuleStep {
   std::string part, module;  // "layer, full", "attention"
   std::int64_t layers = 1;
   double flops = 0, bytes = 0;
-  double parameter_bytes = 0, cache_bytes = 0;  // Parts of `bytes`: parameters, and keys and values that are read
-  double bytes_sent = 0;                        // By one chip to others
+  double parameter_bytes = 0,
+         cache_bytes = 0;  // Parts of `bytes`: parameters, and keys, values and states that are read
+  double bytes_sent = 0;   // By one chip to others
   double bound_s = 0;
   Limiter limiter = Limiter::memory;
   std::optional<Interval> predicted_s = {};  // Time of the planned kernels that do most of their work in the module

@@ -62,23 +62,25 @@ std::string call_modes_text(std::span<const CallModeReport> sweep, std::string_v
 }
 
 std::string render_text(const DecodeReport& d, const TextStyle& style) {
-  std::string out = fmt::format("Llama-3.1-8B, one token after {}, bf16, on {} {}\n", d.context, d.chips, d.machine);
+  std::string out = fmt::format("{}, one token after {}, bf16, on {} {}\n", d.model, d.context, d.chips, d.machine);
   out += fmt::format("{} and {} a token; {}, {}\n\n", format_with_prefix(d.bytes, "B"),
                      format_with_prefix(d.flops, "FLOP"), format_with_prefix(d.rates.bytes_per_second, "B/s"),
                      format_with_prefix(d.rates.flops_per_second, "FLOP/s"));
   out += call_modes_text(d.call_reports, "", style);
-  std::vector<std::vector<std::string>> rows{{"published", "implied time per call"}};
-  for (const ImpliedCallOverhead& i : d.implied_overheads)
-    rows.push_back({std::string(i.figure), i.seconds ? format_with_prefix(*i.seconds, "s") : "nothing here"});
-  return out + "\n" + text_table(rows, {.right = {false, true}, .is_in_csv = false}, style) + "from " +
-         std::string(d.implied_overheads.front().source) + ", if synchronisation is the only overhead\n" +
-         std::string(no_published_time);
+  if (!d.implied_overheads.empty()) {
+    std::vector<std::vector<std::string>> rows{{"published", "implied time per call"}};
+    for (const ImpliedCallOverhead& i : d.implied_overheads)
+      rows.push_back({std::string(i.figure), i.seconds ? format_with_prefix(*i.seconds, "s") : "nothing here"});
+    out += "\n" + text_table(rows, {.right = {false, true}, .is_in_csv = false}, style) + "from " +
+           std::string(d.implied_overheads.front().source) + ", if synchronisation is the only overhead\n";
+  }
+  return out + std::string(no_published_time);
 }
 
 std::string render_json(const DecodeReport& d) {
   Json out{{"schema", "ridge.simulate/1"},
            {"verb", "simulate decode"},
-           {"model", "Llama-3.1-8B"},
+           {"model", d.model},
            {"machine", d.machine},
            {"chips", d.chips},
            {"context", d.context},
@@ -176,7 +178,7 @@ std::string call_modes_svg(std::span<const CallModeReport> sweep, std::string_vi
 }
 
 std::string render_svg(const DecodeReport& d) {
-  return call_modes_svg(d.call_reports, fmt::format("A token of Llama-3.1-8B on {} {}", d.chips, d.machine),
+  return call_modes_svg(d.call_reports, fmt::format("A token of {} on {} {}", d.model, d.chips, d.machine),
                         "kernel by kernel, fused, and all layers looped in one call; no time per call is published");
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ridge/plan/kernel_timeline.h"
-#include "ridge/plan/llama_decode.h"
+#include "ridge/plan/model/call_modes.h"
 #include "ridge/plan/streaming/metapipe_mapping.h"
 #include "ridge/report/report.h"
 #include "ridge/simulate/pipe_parser.h"
