@@ -17,6 +17,7 @@
 #include "ridge/plan/streaming/metapipe_mapping.h"
 #include "ridge/report/advice.h"
 #include "ridge/report/calibrate.h"
+#include "ridge/report/page/model_page.h"
 #include "ridge/report/page/page.h"
 #include "ridge/report/report.h"
 #include "ridge/report/stripes.h"
@@ -144,6 +145,9 @@ Result<model::ModelCount> count_model(const std::string& config, const model::Co
 // answer. Errors: those of `count_model`, of the machines, and of `predict_model`.
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
                                                   const std::vector<MachineChoice>& machines);
+// Returns the page about these answers of `predict_model` to the request; all machines of the catalog can be selected.
+Result<ModelPage> make_page(const std::string& config, const ModelRequest& request,
+                            const std::vector<MachineChoice>& machines, std::vector<ModelOnMachine> answers);
 // Returns the program of a step: of one layer, or of the whole model.
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
                                         const std::optional<std::int64_t>& layer);

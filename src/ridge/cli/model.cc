@@ -14,7 +14,8 @@ namespace ridge::cli {
 namespace {
 
 struct ModelArgs {
-  std::string config, dtype = "bf16", cache_dtype = "bf16", on, phase = "decode", library = "ridge", engine = "vllm";
+  std::string config, dtype = "bf16", cache_dtype = "bf16", on, html, phase = "decode", library = "ridge",
+                      engine = "vllm";
   model::CountOptions counts;
   std::optional<std::int64_t> tensor_parallel, layer, output_tokens;
   std::optional<double> rate;
@@ -56,7 +57,11 @@ Status check_options(const ModelArgs& args) {
     return check_combined_options(*args.verb, "--print",
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
-  if (args.on.empty()) return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve", "--on");
+  if (args.on.empty())
+    return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve --html", "--on");
+  if (!args.html.empty())
+    RIDGE_TRY_STATUS(check_combined_options(
+        *args.verb, "--html", "--dtype --cache-dtype --context --batch --on --phase --tp --json --csv --md"));
   return check_serving(args);
 }
 
@@ -72,6 +77,14 @@ Result<int> print_program(const ModelArgs& args) {
       .layout = {args.tensor_parallel.value_or(1), args.expert_parallel, args.data_parallel}};
   RIDGE_TRY(text, api::write_model_program(args.config, options, args.layer));
   return print_result(text);
+}
+
+// Writes the page if it is requested.
+Status write_model_page(const ModelArgs& args, const ModelRequest& request, const std::vector<MachineChoice>& machines,
+                        const std::vector<ModelOnMachine>& answers) {
+  if (args.html.empty()) return Done{};
+  RIDGE_TRY(page, api::make_page(args.config, request, machines, answers));
+  return write_if_requested(args.html, [&] { return render_page(page); });
 }
 
 Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
@@ -92,6 +105,7 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
   const std::vector<std::string> machines = split_machines(args.on);
   RIDGE_TRY(answers, api::predict_model(args.config, request, {machines.begin(), machines.end()}));
   const bool is_table = args.format.csv || args.format.md;
+  RIDGE_TRY_STATUS(write_model_page(args, request, {machines.begin(), machines.end()}, answers));
   const std::string text = render_text(count, answers, text_style());
   if (answers.size() > 1 && is_table) return print_result(args.format, text, render_table_json(answers), "machines");
   return print_result(args.format, text, render_json(count, answers), "ops");
@@ -155,10 +169,13 @@ void add_model(CLI::App& app, int& code) {
   verb->add_flag("--print", args->print, "Print the program of the phase");
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
+  verb->add_option("--html", args->html, "Write an interactive page into this file: sliders, machines, plots, tables")
+      ->type_name("FILE");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
                         {"Machines", "--on --phase --tp --ep --dp --rate --plan --library"},
                         {"Serving", "--serve --output-tokens --engine"},
-                        {"Program", "--print --layer"}});
+                        {"Program", "--print --layer"},
+                        {"Output", "--html"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });
 }
 

@@ -112,13 +112,16 @@ Result<SizedStep> choose_chips(const model::ModelConfig& config, const ModelRequ
   std::optional<SizedStep> found;
   // Fewer chips cannot hold the weights and the cache.
   const double fewest = capacity ? std::min(bytes / capacity->value, static_cast<double>(max_chips_tried)) : 1;
-  for (auto chips = std::max<std::int64_t>(1, static_cast<std::int64_t>(fewest)); chips <= max_chips_tried; ++chips) {
+  const auto first = std::max<std::int64_t>(1, static_cast<std::int64_t>(fewest));
+  for (std::int64_t chips = first; chips <= max_chips_tried; ++chips) {
     auto step = size_step(config, unplanned, chips, machine);
     if (!step && chips == 1) return step.error();
     if (!step) continue;  // These chips do not divide the model
     found = *std::move(step);
     if (!capacity || found->bytes <= capacity->value) break;
   }
+  for (std::int64_t chips = first - 1; chips > 0 && !found; --chips)
+    if (auto step = size_step(config, unplanned, chips, machine)) found = *std::move(step);
   if (found && !request.plan) return *std::move(found);
   return size_step(config, request, found ? found->tensor : 1, machine);
 }
@@ -183,6 +186,15 @@ Result<ModelRequest> choose_batch(const model::ModelConfig& config, ModelRequest
 
 }  // namespace
 
+std::vector<std::string> list_unrecorded_times(const Machine& machine, std::int64_t chips) {
+  std::vector<std::string> out;
+  if (launch_seconds(machine) == 0) out.emplace_back("the time of a launch");
+  const bool has_collectives = machine.numbers.contains("collective_call_s");
+  if (chips > 1 && !has_collectives && (machine.links.empty() || !machine.links.front().latency))
+    out.emplace_back("the latency of its links");
+  return out;
+}
+
 Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& asked,
                                      const Machine& machine) {
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
@@ -199,10 +211,7 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
                      .phase = request.phase,
                      .layout = {sized.tensor, request.expert_parallel, request.data_parallel},
                      .rate = request.rate};
-  if (launch_seconds(machine) == 0) out.not_on_record.emplace_back("the time of a launch");
-  const bool has_collectives = machine.numbers.contains("collective_call_s");
-  if (out.layout.chips() > 1 && !has_collectives && (machine.links.empty() || !machine.links.front().latency))
-    out.not_on_record.emplace_back("the latency of its links");
+  out.not_on_record = list_unrecorded_times(machine, out.layout.chips());
   out.scale_bytes = sized.scale_bytes;
   if (machine.memory.front().capacity) out.capacity_bytes = machine.memory.front().capacity->value;
   RIDGE_TRY_STATUS(solve_limits(config, request, sized.decode, out));

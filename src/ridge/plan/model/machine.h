@@ -60,6 +60,9 @@ struct ModelOnMachine {
   }
 };
 
+// Returns the times of a step on this many chips that the machine's file lacks, so that they count as 0.
+std::vector<std::string> list_unrecorded_times(const Machine& machine, std::int64_t chips);
+
 // Returns the answer. Errors: a machine without a peak or bandwidth, chips that do not divide the model, options out of
 // range.
 Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& request,
