@@ -58,18 +58,23 @@ Status add_phase(const model::ModelPrograms& programs, std::vector<CollectiveFor
   return Done{};
 }
 
+Result<ChipFormulas> size_chips(const model::ModelConfig& config, const model::CountOptions& options,
+                                std::int64_t chips) {
+  RIDGE_TRY(prefill, write_sample(config, ModelPhase::prefill, options, chips));
+  RIDGE_TRY(decode, write_sample(config, ModelPhase::decode, options, chips));
+  ChipFormulas out{.chips = chips, .notes = decode.notes};
+  RIDGE_TRY_STATUS(add_phase(prefill, out.prefill_collectives, out.sizes));
+  RIDGE_TRY_STATUS(add_phase(decode, out.decode_collectives, out.sizes));
+  return out;
+}
+
 // Returns every number of chips that divides the model, with all of its sizes.
 Result<std::vector<ChipFormulas>> list_chips(const model::ModelConfig& config, const model::CountOptions& options) {
   std::vector<ChipFormulas> out;
   for (std::int64_t chips = 1; chips <= max_formula_chips; ++chips) {
-    const auto prefill = write_sample(config, ModelPhase::prefill, options, chips),
-               decode = write_sample(config, ModelPhase::decode, options, chips);
-    if (!decode && chips == 1) return decode.error();
-    if (!decode) continue;  // These chips do not divide the model
-    ChipFormulas one{.chips = chips, .notes = decode->notes};
-    RIDGE_TRY_STATUS(add_phase(*prefill, one.prefill_collectives, one.sizes));
-    RIDGE_TRY_STATUS(add_phase(*decode, one.decode_collectives, one.sizes));
-    out.push_back(std::move(one));
+    auto one = size_chips(config, options, chips);
+    if (!one && chips == 1) return one.error();
+    if (one) out.push_back(*std::move(one));
   }
   return out;
 }

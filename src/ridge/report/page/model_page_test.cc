@@ -14,11 +14,20 @@
 #include "ridge/base/file.h"
 #include "ridge/base/testing/temporary_folder.h"
 #include "ridge/report/model.h"
+#include "ridge/report/page/page_html.h"
 
 namespace ridge {
 namespace {
 
-constexpr int points_per_model = 5;
+constexpr int points_per_model = 3;
+
+// Windows, experts, sinks and block scales; the shipped configs have no quantization_config.
+constexpr std::string_view quantized_config = R"({"model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 36,
+  "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 201088,
+  "intermediate_size": 2880, "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128,
+  "attention_bias": true, "tie_word_embeddings": false, "hidden_act": "silu",
+  "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn",
+  "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}})";
 
 Json module_step_json(const ModuleStep& m) {
   return {{"part", m.part},         {"name", m.module},   {"layers", m.layers},
@@ -128,8 +137,11 @@ TEST(ModelPage, ScriptsAnswerAsTheCommandLine) {
     GTEST_SKIP() << "SKIPPED: node is missing, so the page's formulas are not tested";
   std::mt19937_64 random(20261130);
   Json all = Json::array();
-  for (const std::string& name : model::shipped_names()) all.push_back(model_case_json(name, random));
   const TemporaryFolder folder;
+  std::vector<std::string> names = model::shipped_names();
+  names.push_back(folder.path() + "/gpt_oss.json");
+  ASSERT_TRUE(write_file(names.back(), quantized_config).ok());
+  for (const std::string& name : names) all.push_back(model_case_json(name, random));
   const std::string file = folder.path() + "/points.json", source = RIDGE_SOURCE_DIR;
   ASSERT_TRUE(write_file(file, all.dump()).ok());
   const NodeResult result =
@@ -137,6 +149,40 @@ TEST(ModelPage, ScriptsAnswerAsTheCommandLine) {
   EXPECT_EQ(result.code, 0) << result.out;
   EXPECT_NE(result.out.find(fmt::format("{} points, ", points_per_model * all.size())), std::string::npos)
       << result.out;
+}
+
+ModelPage make_llama_page() {
+  const ModelRequest request{.counts = {.context = 4096}};
+  auto answers = api::predict_model("llama_3_8b", request, {"h200"});
+  return *api::make_page("llama_3_8b", request, {"h200"}, *std::move(answers));
+}
+
+TEST(ModelPage, IsOneSmallFile) {
+  const std::string html = render_page(make_llama_page());
+  EXPECT_TRUE(html.starts_with("<!doctype html>"));
+  EXPECT_LE(html.size(), max_page_bytes);
+  for (const char* word : {"src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest", "https://", "{{"})
+    EXPECT_EQ(html.find(word), std::string::npos) << word;
+  EXPECT_NE(html.find("llama_3_8b on h200: a token of 1 sequence takes 3.241 ms at least: 309 tokens/s"),
+            std::string::npos)
+      << "without scripts";
+}
+
+TEST(ModelPage, EscapesNames) {
+  ModelPage page = make_llama_page();
+  page.count.name = "</script><b>";
+  const std::string html = render_page(page);
+  EXPECT_EQ(html.find("</script><b>"), std::string::npos);
+  EXPECT_NE(html.find("\\u003c/script>\\u003cb>"), std::string::npos) << "in the data";
+  EXPECT_NE(html.find("<title>&lt;/script&gt;&lt;b&gt;"), std::string::npos);
+}
+
+TEST(ModelPage, RefusesContextsThatItsFormulasDoNotHave) {
+  const auto error_of = [](const std::string& name, std::int64_t context) {
+    return api::make_page(name, {.counts = {.context = context}}, {"h200"}, {}).error().message;
+  };
+  EXPECT_EQ(error_of("llama_3_8b", 1), "expected --context from 2 to 16777216 with --html, found 1");
+  EXPECT_EQ(error_of("gpt_3_175b", 2049), "expected --context from 2 to 2048 with --html, found 2049");
 }
 
 }  // namespace
