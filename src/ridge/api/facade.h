@@ -13,6 +13,7 @@
 #include "ridge/model/count.h"
 #include "ridge/plan/kernel_list.h"
 #include "ridge/plan/llama_decode.h"
+#include "ridge/plan/model/fit_serving.h"
 #include "ridge/plan/model/machine.h"
 #include "ridge/plan/streaming/metapipe_mapping.h"
 #include "ridge/report/advice.h"
@@ -148,6 +149,8 @@ Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, con
 // Returns the page about these answers of `predict_model` to the request; all machines of the catalog can be selected.
 Result<ModelPage> make_page(const std::string& config, const ModelRequest& request,
                             const std::vector<MachineChoice>& machines, std::vector<ModelOnMachine> answers);
+// Fits the constants of served times to a file of measured points, and writes them into `out` unless it is empty.
+Result<ServingFit> fit_serving(const std::string& points, const std::string& out);
 // Returns the program of a step: of one layer, or of the whole model.
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
                                         const std::optional<std::int64_t>& layer);

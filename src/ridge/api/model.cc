@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "ridge/api/facade.h"
+#include "ridge/base/file.h"
+#include "ridge/machine/system.h"
 
 namespace ridge::api {
 
@@ -50,6 +52,13 @@ Result<ModelPage> make_page(const std::string& config, const ModelRequest& reque
   for (const std::string& name : catalog_names())
     if (auto machine = find_machine(name); machine && machine->memory_bandwidth()) add(*std::move(machine));
   return out;
+}
+
+Result<ServingFit> fit_serving(const std::string& points, const std::string& out) {
+  RIDGE_TRY(text, read_file(points));
+  RIDGE_TRY(fit, fit_serving_file(text, points));
+  if (!out.empty()) RIDGE_TRY_STATUS(write_file(out, format_serving_constants(fit, today_utc())));
+  return fit;
 }
 
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,

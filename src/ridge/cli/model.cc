@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 
+#include "ridge/base/file.h"
 #include "ridge/cli/help.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
@@ -14,8 +15,8 @@ namespace ridge::cli {
 namespace {
 
 struct ModelArgs {
-  std::string config, dtype = "bf16", cache_dtype = "bf16", on, html, phase = "decode", library = "ridge",
-                      engine = "vllm";
+  std::string config, serving, dtype = "bf16", cache_dtype = "bf16", on, html, phase = "decode", library = "ridge",
+                               engine = "vllm";
   model::CountOptions counts;
   std::optional<std::int64_t> tensor_parallel, layer, output_tokens;
   std::optional<double> rate;
@@ -40,7 +41,7 @@ template <class Values> CLI::Validator one_named(const Values& values) {
 }
 
 Status check_serving(const ModelArgs& args) {
-  if (!args.serve) return check_required_option(*args.verb, "--output-tokens --engine", "--serve");
+  if (!args.serve) return check_required_option(*args.verb, "--output-tokens --engine --serving", "--serve");
   if (!args.output_tokens)
     return usage_error("expected --output-tokens together with --serve, found none", "--serve --output-tokens 1024");
   if (args.phase == "prefill") return usage_error("expected --serve without --phase prefill");
@@ -58,7 +59,8 @@ Status check_options(const ModelArgs& args) {
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
   if (args.on.empty())
-    return check_required_option(*args.verb, "--phase --tp --ep --dp --plan --rate --serve --html", "--on");
+    return check_required_option(
+        *args.verb, "--phase --tp --ep --dp --plan --rate --serve --output-tokens --engine --serving --html", "--on");
   if (!args.html.empty())
     RIDGE_TRY_STATUS(check_combined_options(
         *args.verb, "--html", "--dtype --cache-dtype --context --batch --on --phase --tp --json --csv --md"));
@@ -77,6 +79,16 @@ Result<int> print_program(const ModelArgs& args) {
       .layout = {args.tensor_parallel.value_or(1), args.expert_parallel, args.data_parallel}};
   RIDGE_TRY(text, api::write_model_program(args.config, options, args.layer));
   return print_result(text);
+}
+
+Result<ServingRequest> make_serving_request(const ModelArgs& args) {
+  ServingRequest out{.output_tokens = *args.output_tokens, .engine = find_named(serving_engines, args.engine)};
+  if (args.serving.empty()) return out;
+  RIDGE_TRY(text, read_file(args.serving));
+  RIDGE_TRY(constants, parse_serving_constants(text, args.serving));
+  out.constants = constants;
+  out.source = args.serving;
+  return out;
 }
 
 // Writes the page if it is requested.
@@ -99,9 +111,10 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
                        .rate = args.rate};
   request.phase = find_named(phases, args.phase);
   if (args.plan) request.plan = PlanRequest{.library = find_named(libraries, args.library), .count_bytes = false};
-  if (args.serve)
-    request.serving =
-        ServingRequest{.output_tokens = *args.output_tokens, .engine = find_named(serving_engines, args.engine)};
+  if (args.serve) {
+    RIDGE_TRY(serving, make_serving_request(args));
+    request.serving = serving;
+  }
   const std::vector<std::string> machines = split_machines(args.on);
   RIDGE_TRY(answers, api::predict_model(args.config, request, {machines.begin(), machines.end()}));
   const bool is_table = args.format.csv || args.format.md;
@@ -166,6 +179,8 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--engine", args->engine, "With --serve: vllm, sglang or trtllm (default: vllm)")
       ->check(one_named(serving_engines))
       ->type_name("NAME");
+  verb->add_option("--serving", args->serving, "With --serve: file of constants in place of the built-in ones")
+      ->type_name("FILE");
   verb->add_flag("--print", args->print, "Print the program of the phase");
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
@@ -173,7 +188,7 @@ void add_model(CLI::App& app, int& code) {
       ->type_name("FILE");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
                         {"Machines", "--on --phase --tp --ep --dp --rate --plan --library"},
-                        {"Serving", "--serve --output-tokens --engine"},
+                        {"Serving", "--serve --output-tokens --engine --serving"},
                         {"Program", "--print --layer"},
                         {"Output", "--html"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });
