@@ -135,6 +135,7 @@ Status fit_serving(const std::string& path, const std::string& root) {
   Points all;
   for (const MeasuredServing& point : points.all) all.push_back(&point);
   ServingConstants constants = fit_serving_constants(all, initial_constants);
+  constants.memory_share = serving_constants().memory_share;  // This one is assumed, not fitted
   constants.token_low = find_quantile(held_out.token, 0.1);
   constants.token_high = find_quantile(held_out.token, 0.9);
   constants.first_token_low = find_quantile(held_out.first_token, 0.1);

@@ -86,9 +86,9 @@ function summarizeAnswer(model, query) {
 function showMachines(host, rows) {
   const shown = (x) => x;
   showTable(host, [
-    ['', 'machine', (m) => m.machine.name, shown], ['', 'chips', (m) => m.chips, grouped], ['', 'tokens/s a sequence', (m) => m.speed, (x) => significant(x, 3)],
+    ['', 'machine', (m) => `${m.machine.name}${m.fits === false ? ' (does not fit)' : ''}`, shown], ['', 'chips', (m) => m.chips, grouped], ['', 'tokens/s a sequence', (m) => m.speed, (x) => significant(x, 3)],
     ['', 'tokens/s a chip', (m) => m.throughput, rateText], ['', 'a token, at least', (m) => m.token, seconds], ['', 'first token, at least', (m) => m.first, seconds, 'wide'],
-    ['', 'memory a chip', (m) => m.memory, (x, m) => `${bytesText(x)}${m.fits ? '' : ' (too much)'}`, 'wide'], ['', 'sequences that fit', (m) => m.maxBatch, grouped, 'wide'],
+    ['', 'memory a chip', (m) => m.memory, bytesText, 'wide'], ['', 'sequences that fit', (m) => m.maxBatch, grouped, 'wide'],
   ], rows);
 }
 

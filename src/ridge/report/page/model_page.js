@@ -172,7 +172,7 @@ class ModelPage {
     showMachines(element('machines'), rows);
     const own = {machine: query.machine, chips: query.chips, batch: query.batch, speed: 1 / decode.bound, throughput: query.batch / decode.bound / query.chips};
     show(element('frontier'), new FrontPicture(fronts, own, this.width), `Tokens per second of a chip against tokens per second of a sequence, on ${machines.join(', ')}`);
-    element('frontlegend').innerHTML = `<span class="keys">${machines.map((name, i) => swatch(`colour${i}`, fronts[i].length > 0 ? name : `${name}: no number of chips fits`)).join('')}${swatch('own', 'these sizes')}</span> ` +
+    element('frontlegend').innerHTML = `<span class="keys">${machines.map((name, i) => swatch(`colour${i}`, fronts[i].length > 0 ? name : `${name}: no number of chips fits`)).join('')}${swatch('own', this.answer.fits ? 'these sizes' : 'these sizes, which do not fit')}</span> ` +
       `Decoding with ${countText(query.context, 'token')} of each sequence, at the bound. Each dot is the best of all numbers of chips and of 1, 2, 4, … sequences that fit.`;
     const lacking = ({machine: {name, not_on_record}, error}) => error ?? (not_on_record[1].length > 0 ? `${name}: ${not_on_record[1].join(' and ')} count as 0, so its curve is too high` : '');
     element('frontcaveats').innerHTML = rows.map(lacking).filter(Boolean).map((text) => `<p>${escapeText(text)}.</p>`).join('');
