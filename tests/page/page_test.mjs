@@ -35,6 +35,7 @@ y: bf16[B, F] = x * w
 `);
 const decoder = ['explain', 'examples/llama_decoder.ridge', '--on', 'h100', '-d', 'B=64'];
 const mlp = ['explain', 'examples/mlp.ridge', '--on', 'h200', '-d', 'B=64'];
+const model = ['model', 'gemma_2_9b', '--context', '8192', '--batch', '16', '--on', 'h200,b200'];
 const pages = {
   one: page('one', ['explain', 'bf16[B, D] * bf16[D, F] -> bf16[B, F]', '--on', 'tpu_v5e']),
   mlp: page('mlp', mlp),
@@ -48,6 +49,8 @@ const pages = {
   split: page('split', ['explain', 'examples/mlp.ridge', '--on', 'h100', '--split', 'F=8', '-d', 'B=64']),
   sweep: page('sweep', ['sweep', 'A[B, D] * W[D, F] -> C[B, F]', '--on', 'tpu_v5e,h100', '-d', 'D=8192', 'F=8192', 'B=1..4096:*2']),
   run: page('run', ['run', 'examples/mlp.ridge', 'B=4', 'D=256', 'F=512']),
+  model: page('model', model),
+  moe: page('moe', ['model', 'deepseek_v3', '--context', '4096', '--batch', '8', '--phase', 'prefill', '--on', 'h200']),
   bare: page('bare', ['explain', '--flops', '1e12', '--bytes', '1e9', '--on', 'h100']),
 };
 
@@ -138,6 +141,57 @@ const tests = {
         }
       }
     assert.ok(compared > 1000, `${compared} texts compared`);
+  },
+
+  async 'the page of a model has the sentences of the command line at several sizes, machines and formats'() {
+    await browser.show(pages.model);
+    const cases = [
+      [{}, []], [{batch: 64, context: 1000}, ['--batch', '64', '--context', '1000']],
+      [{machine: 'b200', chips: '4'}, ['--on', 'b200', '--tp', '4']], [{weights: 'e4m3', cache: 'e4m3'}, ['--dtype', 'e4m3', '--cache-dtype', 'e4m3']],
+      [{phase: 'prefill', batch: 2}, ['--phase', 'prefill', '--batch', '2']],
+    ];
+    for (const [values, options] of cases) {
+      await browser.run("document.getElementById('reset').click()");
+      for (const [id, value] of Object.entries(values)) await browser.run((id === 'batch' || id === 'context' ? input : choose)(id, value));
+      const words = ['model', 'gemma_2_9b', '--context', '8192', '--batch', '16', '--on', 'h200', ...options];
+      const last = Object.fromEntries(words.slice(2).reduce((all, word, i, every) => (i % 2 === 0 ? [...all, [word, every[i + 1]]] : all), []));
+      const lines = execFileSync(ridge, [...words.slice(0, 2), ...Object.entries(last).flat()], {cwd: root, encoding: 'utf8', env: {...process.env, COLUMNS: '0'}}).split('\n');
+      const shown = await browser.run(`${text('answer')}.replace(/\u202f/g, ' ')`);
+      for (const line of lines.slice(0, values.phase === 'prefill' ? 3 : 4)) {
+        const sentence = line.replace(/[\u202f ]+/g, ' ');
+        assert.ok(shown.toLowerCase().includes(`${sentence.toLowerCase()}.`), `${JSON.stringify(values)}: '${sentence}' is not in '${shown}'`);
+      }
+    }
+    assert.equal(await browser.run('document.querySelectorAll("#bars .row").length'), await browser.run('document.querySelectorAll("#table tbody tr").length'));
+  },
+
+  async 'the page of a model says what does not fit or is not known, and keeps its sizes in a link'() {
+    await browser.show(pages.model, {hash: '#batch=4096&context=8192&on=h200&chips=8&weights=int8'});
+    assert.match(await browser.run(text('answer')), /8 x h200: a token of each of 4\u202f096 sequences [^]*DOES NOT FIT in 150\.8 GB/);
+    assert.equal(await browser.run('document.querySelector(".memory").className'), 'memory over');
+    assert.ok((await browser.run(table('machines')))['h200 (does not fit)'], 'the table of machines says it, too');
+    assert.match(await browser.run(text('frontlegend')), /these sizes, which do not fit/);
+    await browser.run(choose('machine', 'v100'));
+    await browser.run(choose('weights', 'bf16'));
+    assert.equal(await browser.run(text('error')), 'No answer: the links of v100 do not join 8 chips.');
+    await browser.run(choose('chips', '1'));
+    assert.equal(await browser.run(text('error')), 'No answer: v100 has no matrix bf16 peak.');
+    await browser.run("document.getElementById('reset').click()");
+    assert.equal(await browser.run(text('error')), '');
+    assert.match(await browser.run(text('frontcaveats')), /^b200: the time of a launch and the latency of its links count as 0, so its curve is too high\.$/);
+    await browser.run("document.getElementById('batchslide').focus()");
+    await browser.key('ArrowRight');
+    assert.match(await browser.run(text('summary')), /a token of each of 18 sequences/);
+  },
+
+  async 'one input event redraws the page of a model in bounded time'() {
+    await browser.show(pages.model);
+    const times = await browser.run(`(() => { const times = [], e = document.getElementById('contextslide');
+      for (let i = 0; i < 20; ++i) { const begin = performance.now(); e.value = 60 + i;
+        e.dispatchEvent(new Event('input', {bubbles: true})); document.body.getBoundingClientRect(); times.push(performance.now() - begin); }
+      return times.sort((a, b) => a - b); })()`);
+    console.log(`  a model on two machines: ${times[10].toFixed(1)} ms in the middle, ${times[19].toFixed(1)} ms at most`);
+    assert.equal(await browser.run('modelPage.fronts.size <= 2 * 21'), true);
   },
 
   async 'every example has numbers, derived sizes with formulas, and no script error'() {
@@ -273,7 +327,7 @@ const tests = {
           await browser.show(file, {width, dark});
           const where = `${name} at ${width}${dark ? ', dark' : ''}`;
           assert.ok(await browser.run('document.documentElement.scrollWidth <= innerWidth'), `${where} scrolls`);
-          const faults = await browser.run(`(() => { const svg = document.getElementById('roofline'); if (!svg) return [];
+          const faults = await browser.run(`['roofline', 'frontier'].flatMap((id) => { const svg = document.getElementById(id); if (!svg) return [];
             const frame = svg.getBoundingClientRect(), out = [];
             const texts = Array.from(svg.querySelectorAll('text'), (t) => ({text: t.textContent, turned: /rotate/.test(t.getAttribute('transform') ?? ''), box: t.getBoundingClientRect()}));
             for (const {text, box} of texts)
@@ -282,7 +336,7 @@ const tests = {
             flat.forEach((a, i) => flat.slice(i + 1).forEach((b) => {
               const x = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left), y = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
               if (x > 1 && y > 4) out.push(a.text + ' on ' + b.text); }));
-            return out; })()`);
+            return out; })`);
           assert.deepEqual(faults, [], where);
           if (pictures) await browser.picture(path.join(pictures, `${name}_${width}_${dark ? 'dark' : 'light'}.png`));
         }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <thread>
 
-#include "fit_models/normal_equations.h"
+#include "ridge/base/normal_equations.h"
 #include "ridge/base/portable_math.h"
 
 namespace ridge::fit {

@@ -125,7 +125,7 @@ Status add_point(const Row& row, ServingPoints& out) {
   RIDGE_TRY(token_ms, row.number(tpot_ms));
   const std::string configuration = fmt::format("{},{},{},{},{},{}", row.text(model_name), row.text(system_name),
                                                 row.text(backend), chips, row.text(isl), row.text(osl));
-  const ServingPoint point{row.line.number, configuration, work, 1e-3 * token_ms, 1e-3 * first_token_ms};
+  const MeasuredServing point{row.line.number, configuration, work, 1e-3 * token_ms, 1e-3 * first_token_ms};
   if (point.token_s < work.decode_s)
     out.impossible.push_back(point.line);
   else
@@ -152,8 +152,9 @@ Result<ServingPoints> read_serving_points(const std::string& path) {
     if (const Status added = add_point(row, out); !added)
       return error_at_cell(added.error(), path, line, line.cells[0]);
   }
-  std::stable_sort(out.all.begin(), out.all.end(),
-                   [](const ServingPoint& a, const ServingPoint& b) { return a.configuration < b.configuration; });
+  std::stable_sort(out.all.begin(), out.all.end(), [](const MeasuredServing& a, const MeasuredServing& b) {
+    return a.configuration < b.configuration;
+  });
   return out;
 }
 

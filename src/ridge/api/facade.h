@@ -13,12 +13,14 @@
 #include "ridge/model/count.h"
 #include "ridge/plan/kernel_list.h"
 #include "ridge/plan/model/call_modes.h"
+#include "ridge/plan/model/fit_serving.h"
 #include "ridge/plan/model/layouts.h"
 #include "ridge/plan/model/machine.h"
 #include "ridge/plan/model/training.h"
 #include "ridge/plan/streaming/metapipe_mapping.h"
 #include "ridge/report/advice.h"
 #include "ridge/report/calibrate.h"
+#include "ridge/report/page/model_page.h"
 #include "ridge/report/page/page.h"
 #include "ridge/report/report.h"
 #include "ridge/report/stripes.h"
@@ -149,6 +151,11 @@ Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, con
 // Ranks layouts of chips on each machine. Same errors, and those of `rank_layouts`.
 Result<std::vector<LayoutRanking>> rank_layouts(const std::string& config, const LayoutRequest& request,
                                                 const std::vector<MachineChoice>& machines);
+// Returns the page about these answers of `predict_model` to the request; all machines of the catalog can be selected.
+Result<ModelPage> make_page(const std::string& config, const ModelRequest& request,
+                            const std::vector<MachineChoice>& machines, std::vector<ModelOnMachine> answers);
+// Fits the constants of served times to a file of measured points, and writes them into `out` unless it is empty.
+Result<ServingFit> fit_serving(const std::string& points, const std::string& out);
 // Returns the program of a step: of one layer, or of the whole model.
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
                                         const std::optional<std::int64_t>& layer);

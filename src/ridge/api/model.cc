@@ -1,7 +1,11 @@
 // Counts, times and programs of language models.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ridge/api/facade.h"
+#include "ridge/base/file.h"
+#include "ridge/machine/system.h"
 
 namespace ridge::api {
 namespace {
@@ -53,6 +57,37 @@ Result<std::vector<LayoutRanking>> rank_layouts(const std::string& config, const
   RIDGE_TRY(found, model::find_config(config));
   return predict_on_each<LayoutRanking>(
       machines, [&](const Machine& machine) { return ridge::rank_layouts(found, request, machine); });
+}
+
+Result<ModelPage> make_page(const std::string& config, const ModelRequest& request,
+                            const std::vector<MachineChoice>& machines, std::vector<ModelOnMachine> answers) {
+  RIDGE_TRY(found, model::find_config(config));
+  RIDGE_TRY(count, model::count_model(found, request.counts));
+  RIDGE_TRY(formulas, make_model_formulas(found, request.counts));
+  const std::int64_t context = *request.counts.context;
+  if (context < formulas.min_context || context > formulas.max_context)
+    return usage_error(fmt::format("expected --context from {} to {} with --html, found {}", formulas.min_context,
+                                   formulas.max_context, context),
+                       "leave out --html for other contexts");
+  ModelPage out{std::move(count), request, std::move(answers), std::move(formulas), {}};
+  const auto add = [&](Machine machine) {
+    const auto has_name = [&](const Machine& other) { return other.name == machine.name; };
+    if (std::none_of(out.machines.begin(), out.machines.end(), has_name)) out.machines.push_back(std::move(machine));
+  };
+  for (const MachineChoice& choice : machines) {
+    RIDGE_TRY(machine, machine_of(choice));
+    add(std::move(machine));
+  }
+  for (const std::string& name : catalog_names())
+    if (auto machine = find_machine(name); machine && machine->memory_bandwidth()) add(*std::move(machine));
+  return out;
+}
+
+Result<ServingFit> fit_serving(const std::string& points, const std::string& out) {
+  RIDGE_TRY(text, read_file(points));
+  RIDGE_TRY(fit, fit_serving_file(text, points));
+  if (!out.empty()) RIDGE_TRY_STATUS(write_file(out, format_serving_constants(fit, today_utc())));
+  return fit;
 }
 
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,

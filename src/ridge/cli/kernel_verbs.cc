@@ -129,35 +129,46 @@ void add_probe(CLI::App& app, int& code) {
   verb->callback([args, &code] { code = exit_code_of(run_probe(*args)); });
 }
 
+static Result<int> run_calibrate_verb(CalibrateArgs& args) {
+  if (!args.serving.empty()) return run_serving_fit(args);
+  if (args.on.empty()) return usage_error("expected --on, found none", "ridge calibrate --help");
+  return run_calibrate(args);
+}
+
 void add_calibrate(CLI::App& app, int& code) {
   auto args = std::make_shared<CalibrateArgs>();
   CLI::App* verb =
       app.add_subcommand("calibrate", "Fit a library's parameters on a machine to timings, or this CPU's to a run");
+  args->verb = verb;
   verb->footer(
       "Examples:\n"
       "  ridge calibrate --on cpu\n"
       "  ridge calibrate timings.csv --on h200\n"
       "  ridge calibrate timings.csv --on a100_80 --column a100_us --out my_a100.toml\n"
-      "  ridge explain examples/mlp.ridge --on my_a100.toml --plan --library cublaslt\n");
+      "  ridge explain examples/mlp.ridge --on my_a100.toml --plan --library cublaslt\n"
+      "  ridge calibrate --serving points.csv --out serving.csv\n");
   verb->add_option(
       "FILE", args->request.path,
       "CSV with a time and the columns m, n, k; or batch, heads, key_heads, rows (or keys), width; or rows, "
       "row_bytes; and optionally dtype and batch. Without FILE, this CPU is timed");
-  verb->add_option("--on", args->on, "Machine: a catalog name or a .toml file")->type_name("MACHINE")->required();
+  verb->add_option("--on", args->on, "Machine: a catalog name or a .toml file")->type_name("MACHINE");
   verb->add_option("--dtype", args->dtype, "Dtype of the lines to use (default bf16, which includes f16)")
       ->type_name("DTYPE");
   verb->add_option("--column", args->request.column, "Column of times: NAME_s in seconds, other names in microseconds")
       ->type_name("NAME");
   verb->add_option("--source", args->request.source, "Provenance of the timings (default: the file name)")
       ->type_name("SOURCE");
-  verb->add_option("--out", args->request.out, "Write the machine with the fitted parameters into this file")
-      ->type_name("FILE.toml");
+  verb->add_option("--serving", args->serving, "Fit the constants of served times to this CSV of measured points")
+      ->type_name("FILE.csv");
+  verb->add_option("--out", args->request.out, "Write the machine, or the constants of served times, into this file")
+      ->type_name("FILE");
   verb->add_option("--points", args->request.points, "Write the held-out kernels with measured and predicted times")
       ->type_name("FILE.csv");
   add_format_options(*verb, args->format, "ridge.calibration/1");
-  group_options(*verb,
-                {{"Timings", "FILE --dtype --column --source"}, {"Machine", "--on"}, {"Output", "--out --points"}});
-  verb->callback([args, &code] { code = exit_code_of(run_calibrate(*args)); });
+  group_options(
+      *verb,
+      {{"Timings", "FILE --dtype --column --source --serving"}, {"Machine", "--on"}, {"Output", "--out --points"}});
+  verb->callback([args, &code] { code = exit_code_of(run_calibrate_verb(*args)); });
 }
 
 static void add_product_benchmark_options(CLI::App& verb, BenchArgs& args) {

@@ -40,9 +40,10 @@ struct ProbeArgs {
 };
 
 struct CalibrateArgs {
-  std::string on, dtype;
+  std::string on, dtype, serving;
   api::CalibrationRequest request;
   OutputFormat format;
+  const CLI::App* verb = nullptr;
 };
 
 struct BenchArgs {
@@ -64,6 +65,7 @@ Result<int> run_program(RunArgs& args);
 Result<int> run_advise(AdviseArgs& args);
 Result<int> run_probe(ProbeArgs& args);
 Result<int> run_calibrate(CalibrateArgs& args);
+Result<int> run_serving_fit(const CalibrateArgs& args);  // Needs no kernels
 Result<int> run_bench(BenchArgs& args);
 Result<int> run_kernels(KernelsArgs& args);
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 
+#include "ridge/base/file.h"
 #include "ridge/cli/help.h"
 #include "ridge/cli/model_layouts.h"
 #include "ridge/cli/model_training.h"
@@ -16,7 +17,8 @@ namespace ridge::cli {
 namespace {
 
 struct ModelArgs {
-  std::string config, dtype = "bf16", cache_dtype = "bf16", on, phase = "decode", library = "ridge", engine = "vllm";
+  std::string config, serving, dtype = "bf16", cache_dtype = "bf16", on, html, phase = "decode", library = "ridge",
+                               engine = "vllm";
   model::CountOptions counts;
   std::optional<std::int64_t> tensor_parallel, layer, output_tokens;
   std::optional<double> rate, price;
@@ -47,7 +49,7 @@ template <class Values> CLI::Validator one_named(const Values& values, std::vect
 }
 
 Status check_serving(const ModelArgs& args) {
-  if (!args.serve) return check_required_option(*args.verb, "--output-tokens --engine", "--serve");
+  if (!args.serve) return check_required_option(*args.verb, "--output-tokens --engine --serving", "--serve");
   if (!args.output_tokens)
     return usage_error("expected --output-tokens together with --serve, found none", "--serve --output-tokens 1024");
   if (args.phase == "prefill") return usage_error("expected --serve without --phase prefill");
@@ -86,13 +88,18 @@ Status check_options(const ModelArgs& args) {
   RIDGE_TRY_STATUS(check_required_option(*args.verb, "--layer", "--print"));
   if (args.on.empty())
     return check_required_option(*args.verb,
-                                 "--phase --tp --pp --ep --dp --plan --rate --serve --price --speculate --chips", "--on");
+                                 "--phase --tp --pp --ep --dp --plan --rate --serve --output-tokens --engine --serving "
+                                 "--price --speculate --chips --html",
+                                 "--on");
   RIDGE_TRY_STATUS(check_rate(args));
   RIDGE_TRY_STATUS(check_layout_options(*args.verb, args.layouts, args.phase));
   RIDGE_TRY_STATUS(check_speculation(args));
   if (args.price && !(*args.price >= 0 && *args.price <= 1e9))
     return usage_error(fmt::format("expected --price from 0 to 1e+09, found {:g}", *args.price));
   if (args.price && args.phase == "prefill") return usage_error("expected --price without --phase prefill");
+  if (!args.html.empty())
+    RIDGE_TRY_STATUS(check_combined_options(
+        *args.verb, "--html", "--dtype --cache-dtype --context --batch --on --phase --tp --json --csv --md"));
   return check_serving(args);
 }
 
@@ -121,6 +128,24 @@ Result<int> print_training_times(const ModelArgs& args, const model::ModelCount&
   return print_training(args.config, request, args.training, split_machines(args.on), count, args.format);
 }
 
+Result<ServingRequest> make_serving_request(const ModelArgs& args) {
+  ServingRequest out{.output_tokens = *args.output_tokens, .engine = find_named(serving_engines, args.engine)};
+  if (args.serving.empty()) return out;
+  RIDGE_TRY(text, read_file(args.serving));
+  RIDGE_TRY(constants, parse_serving_constants(text, args.serving));
+  out.constants = constants;
+  out.source = args.serving;
+  return out;
+}
+
+// Writes the page if it is requested.
+Status write_model_page(const ModelArgs& args, const ModelRequest& request, const std::vector<MachineChoice>& machines,
+                        const std::vector<ModelOnMachine>& answers) {
+  if (args.html.empty()) return Done{};
+  RIDGE_TRY(page, api::make_page(args.config, request, machines, answers));
+  return write_if_requested(args.html, [&] { return render_page(page); });
+}
+
 Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
   ModelRequest request{.counts = args.counts,
                        .tensor_parallel = args.tensor_parallel,
@@ -138,12 +163,14 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
     }
   }
   if (args.plan) request.plan = PlanRequest{.library = find_named(libraries, args.library), .count_bytes = false};
-  if (args.serve)
-    request.serving =
-        ServingRequest{.output_tokens = *args.output_tokens, .engine = find_named(serving_engines, args.engine)};
+  if (args.serve) {
+    RIDGE_TRY(serving, make_serving_request(args));
+    request.serving = serving;
+  }
   const std::vector<std::string> machines = split_machines(args.on);
   RIDGE_TRY(answers, api::predict_model(args.config, request, {machines.begin(), machines.end()}));
   const bool is_table = args.format.csv || args.format.md;
+  RIDGE_TRY_STATUS(write_model_page(args, request, {machines.begin(), machines.end()}, answers));
   const std::string text = render_text(count, answers, text_style());
   if (answers.size() > 1 && is_table) return print_result(args.format, text, render_table_json(answers), "machines");
   return print_result(args.format, text, render_json(count, answers), "ops");
@@ -217,6 +244,8 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--engine", args->engine, "With --serve: vllm, sglang or trtllm (default: vllm)")
       ->check(one_named(serving_engines))
       ->type_name("NAME");
+  verb->add_option("--serving", args->serving, "With --serve: file of constants in place of the built-in ones")
+      ->type_name("FILE");
   verb->add_option("--speculate", args->speculate, "Draft tokens that each step of decoding verifies")->type_name("K");
   verb->add_option("--acceptance", args->acceptance, "With --speculate: probability that a draft token is accepted")
       ->type_name("A");
@@ -228,13 +257,16 @@ void add_model(CLI::App& app, int& code) {
   verb->add_flag("--print", args->print, "Print the program of the phase");
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
+  verb->add_option("--html", args->html, "Write an interactive page into this file: sliders, machines, plots, tables")
+      ->type_name("FILE");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
                         {"Machines", "--on --phase --tp --pp --ep --dp --rate --plan --library --price"},
                         {"Layouts", "--chips --best --svg"},
-                        {"Serving", "--serve --output-tokens --engine"},
+                        {"Serving", "--serve --output-tokens --engine --serving"},
                         {"Speculative decoding", "--speculate --acceptance --draft"},
                         {"Training", "--recompute --zero --accumulate --tokens --utilisation"},
-                        {"Program", "--print --layer"}});
+                        {"Program", "--print --layer"},
+                        {"Output", "--html"}});
   verb->callback([args, &code] { code = exit_code_of(run_model(*args)); });
 }
 

@@ -1,4 +1,6 @@
 // Tests output and error messages of `ridge model`.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "ridge/cli/testing/cli_fixture.h"
@@ -108,6 +110,92 @@ TEST_F(CliTest, ModelPredictsServedTimes) {
   EXPECT_GT(json["served"]["constants"]["layer"], 0);
 }
 
+// An engine without any cost of its own: the served time per token is the bound without the network.
+TEST_F(CliTest, ModelTakesGivenConstantsOfServedTimes) {
+  std::string constants = "number,unit,value,origin,meaning\n";
+  for (const char* name : {"layer", "expert_layer", "sequence", "queued", "first_token_steps", "start", "vllm_start"})
+    constants += fmt::format("{},s,0,given,none\n", name);
+  for (const char* name :
+       {"prefill", "expert_prefill", "memory", "token_low", "token_high", "first_token_low", "first_token_high"})
+    constants += fmt::format("{},share,1,given,none\n", name);
+  const std::string path = file("engine.csv", constants);
+  const std::vector<std::string> command{"model",   "llama_3_8b",      "--context", "8",         "--on", "mi300x",
+                                         "--serve", "--output-tokens", "1",         "--serving", path};
+  const ProcessResult text = ridge(command);
+  EXPECT_EQ(text.err, "");
+  EXPECT_NE(text.out.find("constants of " + path + ")\n"), std::string::npos) << text.out;
+  std::vector<std::string> with_json = command;
+  with_json.emplace_back("--json");
+  const auto json = nlohmann::json::parse(ridge(with_json).out);
+  EXPECT_DOUBLE_EQ(json["served"]["tpot_s"]["expected"], json["served"]["tpot_s"]["low"]);
+  EXPECT_EQ(json["served"]["constants"]["layer"], 0);
+  EXPECT_EQ(json["served"]["constants_file"], path);
+  expect_rejected({"model", "llama_3_8b", "--context", "8", "--on", "h100", "--serving", path}, 2,
+                  "ridge: expected --serving together with --serve\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "8", "--on", "h100", "--serve", "--output-tokens", "1",
+                   "--serving", "none.csv"},
+                  3, "ridge: cannot read 'none.csv': No such file or directory\n");
+}
+
+TEST_F(CliTest, CalibrateFitsServedTimes) {
+  const std::string points = file("points.csv",
+                                  "config,machine,engine,tp,dtype,cache_dtype,requests,prompt_tokens,output_tokens,"
+                                  "first_token_ms,token_ms\n"
+                                  "llama_3_8b,h100,vllm,1,bf16,bf16,1,1024,256,60,9\n"
+                                  "llama_3_8b,h100,vllm,1,bf16,bf16,1,1024,256,60,3\n");
+  const ProcessResult fit = ridge({"calibrate", "--serving", points, "--out", path("engine.csv")});
+  EXPECT_EQ(fit.err, "");
+  EXPECT_TRUE(fit.out.starts_with(points + ": time per token within 0.3 %, to the first token within 0.0 % (median of "
+                                           "the fitted points), from 1 point of 1 configuration\nline 3: "))
+      << fit.out;
+  EXPECT_NE(fit.out.find("\nline 3: impossible or mislabelled, left out: 3 ms per token are below the bound of "),
+            std::string::npos)
+      << fit.out;
+  EXPECT_TRUE(fit.out.ends_with("written to " + path("engine.csv") + "\n")) << fit.out;
+  const ProcessResult served = ridge({"model", "llama_3_8b", "--context", "1024", "--on", "h100", "--serve",
+                                      "--output-tokens", "256", "--serving", path("engine.csv")});
+  EXPECT_EQ(served.err, "");
+  EXPECT_NE(served.out.find("constants of " + path("engine.csv")), std::string::npos) << served.out;
+  expect_rejected({"calibrate", "--serving", points, "--on", "h100"}, 2,
+                  "ridge: expected --serving without --on\n  hint: --serving can be combined with --out\n");
+  expect_rejected({"calibrate", "timings.csv", "--serving", points}, 2,
+                  "ridge: expected --serving without FILE, found 'timings.csv'\n"
+                  "  hint: timings of kernels and points of an engine are fitted one after the other\n");
+  expect_rejected({"calibrate", "timings.csv"}, 2,
+                  "ridge: expected --on, found none\n  hint: ridge calibrate --help\n");
+}
+
+TEST_F(CliTest, ModelWritesAPage) {
+  const std::string page = path("model.html");
+  const ProcessResult text = ridge({"model", "llama_3_8b", "--context", "4096", "--on", "h200,b200", "--html", page});
+  EXPECT_EQ(text.err, "");
+  EXPECT_TRUE(read_file(page)->starts_with("<!doctype html>"));
+  const std::vector<std::string> command{"model", "llama_3_8b", "--context", "1", "--html", page};
+  const auto expect_page_rejected = [&](const std::vector<std::string>& options, const char* message) {
+    std::vector<std::string> more = command;
+    more.insert(more.end(), options.begin(), options.end());
+    expect_rejected(more, 2, message);
+  };
+  const char* const hint =
+      "  hint: --html can be combined with --dtype --cache-dtype --context --batch --on --phase --tp --json --csv "
+      "--md\n";
+  expect_page_rejected({}, "ridge: expected --html together with --on\n");
+  expect_page_rejected({"--on", "h200"},
+                       "ridge: expected --context from 2 to 16777216 with --html, found 1\n"
+                       "  hint: leave out --html for other contexts\n");
+  expect_page_rejected({"--on", "h200", "--plan"},
+                       (std::string("ridge: expected --html without --plan\n") + hint).c_str());
+  expect_page_rejected({"--on", "h200", "--rate", "5"},
+                       (std::string("ridge: expected --html without --rate\n") + hint).c_str());
+}
+
+// 8 heads: 8 chips are the most that divide the model, and it does not fit there.
+TEST_F(CliTest, ModelTakesTheMostChipsIfNoneHoldIt) {
+  const ProcessResult text = ridge({"model", "gemma_2_2b", "--context", "149331", "--batch", "560", "--on", "mi300x"});
+  EXPECT_TRUE(text.out.starts_with("gemma_2_2b on 8 x mi300x: ")) << text.out;
+  EXPECT_NE(text.out.find("DOES NOT FIT in 206.1 GB"), std::string::npos) << text.out;
+}
+
 TEST_F(CliTest, ModelPrintsProgramsThatOtherVerbsRead) {
   const std::string program = ridge({"model", "qwen3_0_6b", "--context", "128", "--phase", "prefill", "--print"}).out;
   const ProcessResult explained = ridge({"explain", file("model.ridge", program), "--on", "h200"});
@@ -143,7 +231,7 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
                   "that the model has, found 2049\n");
   expect_serving_rejected({"--on", "b200"}, 3,
                           "ridge: no engine was measured on b200; served times are known on h100 and h200\n"
-                          "  hint: leave out --serve for the bound\n");
+                          "  hint: leave out --serve for the bound, or give constants: --serving FILE\n");
   expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--tp", "3"}, 3,
                   "ridge: llama_3_8b: expected --tp that divides the 32 heads, found 3\n");
   expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--phase", "tune"}, 2,

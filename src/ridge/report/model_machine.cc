@@ -120,9 +120,10 @@ std::string served_text(const ServedTimes& x, std::int64_t requests) {
   const std::string waiting = x.batch == requests ? ""
                                                   : fmt::format("; the memory holds {} of {} requests, others wait",
                                                                 group_digits(x.batch), group_digits(requests));
-  return fmt::format("{} per token, {} to the first token, {} tokens/s of output ({}, {} each){}",
+  return fmt::format("{} per token, {} to the first token, {} tokens/s of output ({}, {} each{}){}",
                      interval_text(x.token_s), interval_text(x.first_token_s), readable_rate(x.tokens_per_s),
-                     name(x.engine), count_text(x.output_tokens, "token"), waiting);
+                     name(x.engine), count_text(x.output_tokens, "token"),
+                     x.source.empty() ? "" : ", constants of " + x.source, waiting);
 }
 
 std::string phase_line(const ModelOnMachine& x) {
@@ -286,9 +287,10 @@ Json served_json(const ServedTimes& x) {
            {"tpot_s", interval_json(x.token_s)},
            {"ttft_s", interval_json(x.first_token_s)},
            {"output_tokens_per_s", x.tokens_per_s},
+           {"constants_file", or_null(std::string_view(x.source))},
            {"constants", Json::object()}};
   for (const auto& constant : named_serving_constants())
-    out["constants"][std::string(constant.name)] = serving_constants().*constant.member;
+    out["constants"][std::string(constant.name)] = x.constants.*constant.member;
   return out;
 }
 

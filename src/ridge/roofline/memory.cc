@@ -338,4 +338,12 @@ MemoryUse analyze_memory(const Program& program, const Machine& machine, const B
   return out;
 }
 
+std::vector<Polynomial> list_live_bytes(const Program& program, const KernelGroups& groups) {
+  const MemoryQuery query{program, groups, find_input_uses(program), 1};
+  const LiveBytes live(program, groups, query.list_bytes({}));
+  std::vector<Polynomial> out;
+  for (std::size_t i = 0; i < groups.size(); ++i) out.push_back(live.bytes_at(i));
+  return out;
+}
+
 }  // namespace ridge

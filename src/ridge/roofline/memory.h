@@ -62,4 +62,7 @@ MemoryUse analyze_memory(const Program& program, const Machine& machine, const B
                          const ThresholdOptions& options, const std::vector<std::string>& order,
                          const KernelGroups& groups = {}, std::int64_t layers = 1);
 
+// Returns the bytes that are live while each kernel of `groups` runs, as formulas.
+std::vector<Polynomial> list_live_bytes(const Program& program, const KernelGroups& groups);
+
 }  // namespace ridge

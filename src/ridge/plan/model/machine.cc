@@ -102,13 +102,16 @@ Result<SizedStep> choose_chips(const Question& question, const ModelRequest& req
   const double fewest = capacity ? std::min(bytes / capacity->value / static_cast<double>(request.pipeline_parallel),
                                             static_cast<double>(max_chips_tried))
                                  : 1;
-  for (auto chips = std::max<std::int64_t>(1, static_cast<std::int64_t>(fewest)); chips <= max_chips_tried; ++chips) {
+  const auto first = std::max<std::int64_t>(1, static_cast<std::int64_t>(fewest));
+  for (std::int64_t chips = first; chips <= max_chips_tried; ++chips) {
     auto step = size_step(question, question.bounds, request, chips);
     if (!step && chips == 1) return step.error();
     if (!step) continue;  // These chips do not divide the model
     found = *std::move(step);
     if (!capacity || found->bytes <= capacity->value) break;
   }
+  for (std::int64_t chips = first - 1; chips > 0 && !found; --chips)
+    if (auto step = size_step(question, question.bounds, request, chips)) found = *std::move(step);
   if (found && !request.plan) return *std::move(found);
   return size_step(question, question.predictor, request, found ? found->tensor : 1);
 }

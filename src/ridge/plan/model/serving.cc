@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "ridge/base/ceil_div.h"
 #include "ridge/base/check.h"
@@ -95,6 +96,25 @@ Interval spread(double expected, double low, double high, double bound) {
 
 }  // namespace
 
+namespace {
+
+Status check_ranges(const ServingConstants& constants, const std::string& source) {
+  for (const NamedNumber<ServingConstants>& each : constant_fields)
+    if (const double value = constants.*each.member; !(value >= 0 && value < 1e6))
+      return input_error(fmt::format("'{}': expected {} from 0 to 1e6, found {}", source, each.name, value));
+  if (!(constants.memory_share > 0 && constants.memory_share <= 1))
+    return input_error(
+        fmt::format("'{}': expected memory above 0 and up to 1, found {}", source, constants.memory_share));
+  for (const auto& [name, low, high] : {std::tuple{"token", constants.token_low, constants.token_high},
+                                        {"first_token", constants.first_token_low, constants.first_token_high}})
+    if (!(low > 0 && low <= high))
+      return input_error(fmt::format("'{0}': expected {1}_low above 0 and up to {1}_high, found {2} and {3}", source,
+                                     name, low, high));
+  return Done{};
+}
+
+}  // namespace
+
 std::string_view name(ServingEngine engine) {
   if (engine == ServingEngine::vllm) return "vllm";
   return engine == ServingEngine::sglang ? "sglang" : "trtllm";
@@ -103,7 +123,9 @@ std::string_view name(ServingEngine engine) {
 std::span<const NamedNumber<ServingConstants>> named_serving_constants() { return constant_fields; }
 
 Result<ServingConstants> parse_serving_constants(std::string_view csv, const std::string& source) {
-  return parse_named_numbers(named_serving_constants(), csv, source);
+  RIDGE_TRY(out, parse_named_numbers(named_serving_constants(), csv, source));
+  RIDGE_TRY_STATUS(check_ranges(out, source));
+  return out;
 }
 
 const ServingConstants& serving_constants() {
@@ -136,7 +158,7 @@ Result<ServingWork> count_serving_work(const model::ModelConfig& config, const M
   RIDGE_TRY(held, count_requests_in_memory(config, request, machine));
   out.batch = out.requests;
   if (held) {
-    const double usable = serving_constants().memory_share * static_cast<double>(*held);
+    const double usable = serving.used_constants().memory_share * static_cast<double>(*held);
     out.batch = std::min(out.requests, static_cast<std::int64_t>(usable));
   }
   if (out.batch < 1)
@@ -168,17 +190,20 @@ ServedTimes predict_serving(const ServingWork& work, const ServingConstants& c) 
           .batch = work.batch,
           .token_s = spread(token, c.token_low, c.token_high, work.decode_s),
           .first_token_s = spread(first, c.first_token_low, c.first_token_high, work.prompt_s + work.prompt_experts_s),
-          .tokens_per_s = requests * outputs / (first + outputs * token)};
+          .tokens_per_s = requests * outputs / (first + outputs * token),
+          .constants = c};
 }
 
 Result<ServedTimes> predict_served_model(const model::ModelConfig& config, const ModelRequest& request,
                                          const Machine& machine) {
-  if (machine.name != "h100" && machine.name != "h200")
+  if (!request.serving->constants && machine.name != "h100" && machine.name != "h200")
     return input_error(
         fmt::format("no engine was measured on {}; served times are known on h100 and h200", machine.name),
-        "leave out --serve for the bound");
+        "leave out --serve for the bound, or give constants: --serving FILE");
   RIDGE_TRY(work, count_serving_work(config, request, machine));
-  return predict_serving(work);
+  ServedTimes out = predict_serving(work, request.serving->used_constants());
+  out.source = request.serving->source;
+  return out;
 }
 
 }  // namespace ridge

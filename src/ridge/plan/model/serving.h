@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,15 +19,6 @@
 namespace ridge {
 
 struct ModelRequest;
-
-enum class ServingEngine { vllm, sglang, trtllm };
-inline constexpr std::array serving_engines = {ServingEngine::vllm, ServingEngine::sglang, ServingEngine::trtllm};
-std::string_view name(ServingEngine engine);
-
-struct ServingRequest {
-  std::int64_t output_tokens = 1;  // Tokens that each request receives
-  ServingEngine engine = ServingEngine::vllm;
-};
 
 // Values of data/models/serving.csv, which has their meaning.
 struct ServingConstants {
@@ -41,8 +33,21 @@ struct ServingConstants {
 };
 const ServingConstants& serving_constants();
 std::span<const NamedNumber<ServingConstants>> named_serving_constants();
-// Errors: a file that does not parse, lacks a number, has one twice or an unknown one.
+// Errors: a file that does not parse, lacks a number, has one twice or an unknown one, or one out of its range.
 Result<ServingConstants> parse_serving_constants(std::string_view csv, const std::string& source);
+
+enum class ServingEngine { vllm, sglang, trtllm };
+inline constexpr std::array serving_engines = {ServingEngine::vllm, ServingEngine::sglang, ServingEngine::trtllm};
+std::string_view name(ServingEngine engine);
+
+struct ServingRequest {
+  std::int64_t output_tokens = 1;  // Tokens that each request receives
+  ServingEngine engine = ServingEngine::vllm;
+  std::optional<ServingConstants> constants = {};  // Used in place of the built-in ones, on any machine
+  std::string source = {};                         // File of `constants`
+
+  const ServingConstants& used_constants() const { return constants ? *constants : serving_constants(); }
+};
 
 // The inputs of the served times. Only the bounds of prefill contain the network: engines sum the few bytes of decoding
 // faster than the network's model, which is that of a general library.
@@ -67,10 +72,13 @@ struct ServedTimes {
   std::int64_t batch = 1;                     // Requests whose tokens a step decodes; others wait for memory
   Interval token_s = {}, first_token_s = {};  // 80 % of measured times were within
   double tokens_per_s = 0;                    // Output tokens of all requests
+  ServingConstants constants = serving_constants();
+  std::string source = {};  // File of constants that the user gave; empty for the built-in ones
 };
 ServedTimes predict_serving(const ServingWork& work, const ServingConstants& constants = serving_constants());
 
-// Returns the served times. Errors: those of `count_serving_work`, and a machine on which no engine was measured.
+// Returns the served times. Errors: those of `count_serving_work`, and with the built-in constants a machine on which
+// no engine was measured.
 Result<ServedTimes> predict_served_model(const model::ModelConfig& config, const ModelRequest& request,
                                          const Machine& machine);
 

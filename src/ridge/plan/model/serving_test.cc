@@ -131,6 +131,33 @@ TEST(ServingTest, OnlyMeasuredMachinesAreAnswered) {
   EXPECT_EQ(answer.error().message, "no engine was measured on b200; served times are known on h100 and h200");
 }
 
+TEST(ServingTest, GivenConstantsReplaceTheBuiltInOnAnyMachine) {
+  const auto config = model::find_config("llama_3_8b");
+  ModelRequest request = make_request(3, 100, 50, 1);
+  request.serving->constants = round_constants;
+  request.serving->source = "mine.csv";
+  const auto served = predict_served_model(*config, request, *find_machine("b200"));
+  ASSERT_TRUE(served) << served.error().to_string();
+  EXPECT_EQ(served->source, "mine.csv");
+  // 32 layers of 1 s and 3 sequences of 0.5 s are the most of a step; two joining prompts per 50 tokens are below 1 ms.
+  EXPECT_NEAR(served->token_s.expected, 33.5, 0.01);
+  // Half of 33.5 s is above the bound of the step.
+  EXPECT_NEAR(served->token_s.low, 33.5 / 2, 0.01);
+}
+
+TEST(ServingTest, ConstantsAreInTheirRanges) {
+  const auto error_with = [](const std::string& name, const std::string& value) {
+    std::string csv(serving_csv());
+    const std::size_t line = csv.find("\n" + name + ",") + 1, cell = csv.find(',', csv.find(',', line) + 1) + 1;
+    csv.replace(cell, csv.find(',', cell) - cell, value);
+    return parse_serving_constants(csv, "x.csv").error().message;
+  };
+  EXPECT_EQ(error_with("layer", "-1"), "'x.csv': expected layer from 0 to 1e6, found -1");
+  EXPECT_EQ(error_with("start", "nan"), "'x.csv': expected start from 0 to 1e6, found nan");
+  EXPECT_EQ(error_with("memory", "1.5"), "'x.csv': expected memory above 0 and up to 1, found 1.5");
+  EXPECT_EQ(error_with("token_low", "2"), "'x.csv': expected token_low above 0 and up to token_high, found 2 and 1.27");
+}
+
 TEST(ServingTest, ConstantsAreReadCompletelyOrRefused) {
   const std::string csv(serving_csv());
   ASSERT_TRUE(parse_serving_constants(csv, "x.csv"));

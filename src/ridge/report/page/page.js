@@ -1,12 +1,6 @@
 // The page: controls (page_controls.cc) for sizes, machines and saved runs; summary, picture and tables. Every change
 // redraws everything.
 
-const element = (id) => document.getElementById(id);
-
-// Positions of a slider: 1 to 15, then eight sizes per octave: 16, 18, 20, ..., up to 2^30.
-const STEPS = Array.from({length: 231}, (_, i) => (i < 15 ? i + 1 : (8 + (i - 15) % 8) * 2 ** (1 + Math.trunc((i - 15) / 8))));
-const stepOf = (value) => STEPS.findLastIndex((step) => step <= value);
-
 class RidgePage {
   constructor({subjects, machines}) {
     this.programs = subjects.map(parseProgram);
@@ -163,26 +157,11 @@ class RidgePage {
   }
 
   addPictureListeners() {
-    const svg = element('roofline'), tip = element('tip');
-    const show = (text, x, y) => {
-      const area = element('pictures').getBoundingClientRect();
-      tip.textContent = text ?? '';
-      tip.hidden = text === undefined;
-      tip.style.left = `${Math.max(0, Math.min(x - area.left + 14, area.width - tip.offsetWidth - 2))}px`;
-      tip.style.top = `${y - area.top + 16}px`;
-    };
-    const hide = () => { tip.hidden = true; };
-    svg.addEventListener('pointermove', ({target, clientX, clientY}) => {
-      const box = svg.getBoundingClientRect(), roof = this.picture.roofAt((clientX - box.left) / box.width * this.picture.width);
-      show(target.closest('.dot')?.dataset.tip ?? roof?.text, clientX, clientY);
+    addTips(element('roofline'), element('pictures'), element('tip'), (x, width) => {
+      const roof = this.picture.roofAt(x / width * this.picture.width);
       element('cursor').setAttribute('d', roof?.line ?? '');
+      return roof?.text;
     });
-    svg.addEventListener('focusin', ({target}) => {
-      const dot = target.closest('.dot'), box = target.getBoundingClientRect();
-      if (dot) show(dot.dataset.tip, box.right, box.bottom);
-    });
-    for (const event of ['pointerleave', 'focusout']) svg.addEventListener(event, hide);
-    addEventListener('keydown', (event) => event.key === 'Escape' && hide());
     new ResizeObserver(() => this.picture.width !== Math.max(280, Math.round(element('picture').clientWidth)) && this.drawPicture()).observe(element('picture'));
   }
 

@@ -10,45 +10,13 @@
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/page/page.h"
+#include "ridge/report/page/page_json.h"
 #include "ridge/report/text_parts.h"
 #include "ridge/roofline/roofs.h"
 #include "ridge/roofline/sizes/flat_program.h"
 
 namespace ridge {
 namespace {
-
-// JavaScript numbers hold 53 bits; larger integers become strings.
-Json integer_json(std::int64_t value) {
-  constexpr std::int64_t exact = std::int64_t{1} << 53;
-  return value <= exact && value >= -exact ? Json(value) : Json(std::to_string(value));
-}
-
-Json count_json(const FlatCount& count) {
-  Json out = Json::array({integer_json(count.denominator())});
-  for (const FlatCount::Term& term : count.terms()) {
-    out.push_back({integer_json(term.coefficient)});
-    for (const int factor : term.factors) out.back().push_back(factor);
-  }
-  return out;
-}
-
-// Counts of a program, each listed once.
-class CountTable {
- public:
-  explicit CountTable(const FlatSizes& sizes) : sizes_(sizes) {}
-  std::size_t add(const Polynomial& polynomial) {
-    Json count = count_json(sizes_.compile(polynomial));
-    const auto [found, is_new] = indices_.try_emplace(count.dump(), all_.size());
-    if (is_new) all_.push_back(std::move(count));
-    return found->second;
-  }
-  Json json() const { return all_; }
-
- private:
-  const FlatSizes& sizes_;
-  Json all_ = Json::array();
-  std::map<std::string, std::size_t> indices_;
-};
 
 FlatSizes flatten_sizes(const Formulas& formulas) {
   SizeNames independent;
@@ -87,10 +55,6 @@ Json values_json(const FlatSizes& sizes, const Formulas& formulas, const std::ve
     out.push_back(std::move(value));
   }
   return out;
-}
-
-std::string rate_name(ComputeUnit unit, DType dtype) {
-  return fmt::format("{} {}", unit_name(unit), dtype_name(dtype));
 }
 
 // `required`: without this rate, there is no prediction.
@@ -144,8 +108,6 @@ Json live_changes_json(const Formulas& formulas, CountTable& counts) {
   for (const Polynomial& change : changes) out.push_back(counts.add(change));
   return out;
 }
-
-Json line_json(const LinearTime& line) { return {line.wait_s, line.seconds_per_byte}; }
 
 // Routes the transfers over the machine's links: per statement, the bytes that leave a chip, the bytes that take as
 // long at `rate`, and the cost of each transfer; null for a statement that sends nothing.
@@ -202,16 +164,6 @@ Json notes_json(const Formulas& formulas, const Explanation& e) {
     if (!size.value && !size.formula && !size.shard && !size.mask) unknown += (unknown.empty() ? "" : ", ") + size.name;
   if (!unknown.empty()) out.push_back(fmt::format("no value was given for {}: the sliders start at 1024", unknown));
   if (e.split) out.push_back(fmt::format("one of {} chips, {} split", e.split->chips, e.split->dim));
-  return out;
-}
-
-Json machine_json(const Machine& machine) {
-  Json out{{"name", machine.name}, {"title", machine.title}, {"peaks", Json::object()}, {"memory", Json::array()}};
-  const auto value = [](const std::optional<SourcedValue>& n) { return n ? Json(n->value) : Json(); };
-  for (const Peak& peak : machine.peaks) out["peaks"].emplace(rate_name(peak.unit, peak.dtype), peak.rate.value);
-  for (const MemoryLevel& level : machine.memory)
-    out["memory"].push_back({level.name, value(level.bandwidth), value(level.capacity)});
-  if (const double launch = launch_seconds(machine); launch > 0) out["launch"] = launch;
   return out;
 }
 

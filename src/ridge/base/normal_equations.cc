@@ -1,8 +1,8 @@
-#include "fit_models/normal_equations.h"
+#include "ridge/base/normal_equations.h"
 
 #include <cmath>
 
-namespace ridge::fit {
+namespace ridge {
 
 std::vector<double> solve(NormalEquations x, double damping) {
   const std::size_t n = x.count;
@@ -27,4 +27,4 @@ std::vector<double> solve(NormalEquations x, double damping) {
   return x.right;
 }
 
-}  // namespace ridge::fit
+}  // namespace ridge

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace ridge::fit {
+namespace ridge {
 
 // The equations matrix * x = right of `count` unknowns; `matrix` is symmetric and has its lower triangle.
 struct NormalEquations {
@@ -15,4 +15,4 @@ struct NormalEquations {
 // Solves by Cholesky decomposition. `damping` is the part of the diagonal that is added to it (Levenberg).
 std::vector<double> solve(NormalEquations equations, double damping);
 
-}  // namespace ridge::fit
+}  // namespace ridge

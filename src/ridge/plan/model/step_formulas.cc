@@ -1,0 +1,237 @@
+#include "ridge/plan/model/step_formulas.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ridge/base/contains.h"
+#include "ridge/model/program.h"
+#include "ridge/program/load.h"
+#include "ridge/program/weights.h"
+#include "ridge/roofline/memory.h"
+#include "ridge/roofline/sizes/formulas.h"
+
+namespace ridge {
+namespace {
+
+constexpr std::int64_t max_formula_chips = 64;
+constexpr std::int64_t max_formula_context = std::int64_t{1} << 24;
+
+// Returns a context up to the window, whose masks a program leaves out, or a longer one.
+std::int64_t choose_sample_context(const model::ModelConfig& config, bool within_window) {
+  if (within_window) return config.window;
+  const std::int64_t context = std::max<std::int64_t>(64, 4 * config.window);
+  return config.learned_positions > 0 ? std::min(context, config.learned_positions) : context;
+}
+
+Result<model::ModelPrograms> write_sample(const model::ModelConfig& config, ModelPhase phase,
+                                          const model::CountOptions& options, std::int64_t chips,
+                                          bool within_window = false) {
+  const std::int64_t context = choose_sample_context(config, within_window);
+  return model::write_programs(config, {.weight_dtype = options.weight_dtype,
+                                        .cache_dtype = options.cache_dtype,
+                                        .batch = 2,
+                                        .new_tokens = phase == ModelPhase::prefill ? context : 1,
+                                        .context = context,
+                                        .layout = {.tensor = chips}});
+}
+
+Result<CollectiveFormula> count_collective(std::size_t part, const std::string& text) {
+  RIDGE_TRY(loaded, load_program(text, DType::bf16));
+  RIDGE_TRY(sizes, loaded.program.bind_sizes({}));
+  CollectiveFormula out{part, count_work(loaded.program, sizes).front().transfers.front()};
+  for (const auto& [name, value] : sizes)
+    if (!contains(step_size_names, name)) out.transfer.bytes = out.transfer.bytes.substitute(name, value);
+  return out;
+}
+
+// Adds sizes and collectives of a phase.
+Status add_phase(const model::ModelPrograms& programs, std::vector<CollectiveFormula>& collectives, Bindings& sizes) {
+  for (std::size_t i = 0; i < programs.parts.size(); ++i) {
+    RIDGE_TRY(loaded, load_program(programs.parts[i].text, DType::bf16));
+    RIDGE_TRY(bound, loaded.program.bind_sizes({}));
+    sizes.insert(bound.begin(), bound.end());
+    for (const std::string& text : programs.parts[i].collectives) {
+      RIDGE_TRY(collective, count_collective(i, text));
+      collectives.push_back(std::move(collective));
+    }
+  }
+  return Done{};
+}
+
+Result<ChipFormulas> size_chips(const model::ModelConfig& config, const model::CountOptions& options,
+                                std::int64_t chips) {
+  RIDGE_TRY(prefill, write_sample(config, ModelPhase::prefill, options, chips));
+  RIDGE_TRY(decode, write_sample(config, ModelPhase::decode, options, chips));
+  ChipFormulas out{.chips = chips, .notes = decode.notes};
+  RIDGE_TRY_STATUS(add_phase(prefill, out.prefill_collectives, out.sizes));
+  RIDGE_TRY_STATUS(add_phase(decode, out.decode_collectives, out.sizes));
+  return out;
+}
+
+// Returns every number of chips that divides the model, with all of its sizes.
+Result<std::vector<ChipFormulas>> list_chips(const model::ModelConfig& config, const model::CountOptions& options) {
+  std::vector<ChipFormulas> out;
+  for (std::int64_t chips = 1; chips <= max_formula_chips; ++chips) {
+    auto one = size_chips(config, options, chips);
+    if (!one && chips == 1) return one.error();
+    if (one) out.push_back(*std::move(one));
+  }
+  return out;
+}
+
+// Returns the names of sizes that follow from the number of chips, and leaves only these in `chips`. A program that
+// divides key heads so far that each has one query head has no size R.
+std::vector<std::string> keep_free_sizes(std::vector<ChipFormulas>& chips) {
+  std::set<std::string> names;
+  for (const ChipFormulas& each : chips)
+    for (const auto& [name, value] : each.sizes) {
+      const auto first = chips.front().sizes.find(name);
+      if (first == chips.front().sizes.end() || first->second != value) names.insert(name);
+    }
+  for (const auto& [name, value] : chips.front().sizes)
+    for (const ChipFormulas& each : chips)
+      if (!each.sizes.contains(name)) names.insert(name);
+  for (const char* const name : step_size_names) names.erase(name);
+  for (ChipFormulas& each : chips) {
+    Bindings kept;
+    for (const std::string& name : names) kept[name] = each.sizes.contains(name) ? each.sizes.at(name) : 1;
+    each.sizes = std::move(kept);
+  }
+  return {names.begin(), names.end()};
+}
+
+// Returns the bytes that a module reads of inputs with this use, each once.
+Polynomial count_read_bytes(const Program& program, const std::vector<Work>& work, const std::vector<int>& statements,
+                            InputUse use) {
+  std::map<int, Polynomial> bytes;  // By tensor; its statements read the same amount
+  for (const int statement : statements)
+    for (const TensorRead& read : work[statement].reads)
+      if (program.tensors[read.tensor].declared_use == use) bytes[read.tensor] = read.amount;
+  Polynomial out;
+  for (const auto& tensor : bytes) out += tensor.second;
+  return out;
+}
+
+std::vector<UnitFormula> list_units(const std::vector<Work>& work, const std::vector<int>& statements) {
+  std::vector<UnitFormula> out;
+  for (const int statement : statements) {
+    const Work& one = work[statement];
+    const auto is_same = [&](const UnitFormula& unit) {
+      return unit.contraction == one.contraction && unit.math == one.math;
+    };
+    auto unit = std::find_if(out.begin(), out.end(), is_same);
+    if (unit == out.end()) unit = out.insert(out.end(), {one.contraction, one.math});
+    unit->flops += one.flops;
+    if (one.math != DType::f64) add_calls(unit->calls, one.calls);
+  }
+  return out;
+}
+
+// Adds the bytes in memory: those of parameters and cache, and of what else is live while each module runs.
+void add_memory(const Program& program, bool shares_embedding, const KernelGroups& groups, PartFormula& out) {
+  const InputUses uses = find_input_uses(program);
+  Polynomial inputs;
+  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
+    const Tensor& tensor = program.tensors[t];
+    if (tensor.role != TensorRole::input || uses.of_tensor[t] == InputUse::activation) continue;
+    const Polynomial bytes = stored_bytes(program, tensor);
+    inputs += bytes;
+    if (shares_embedding && tensor.name == "embedding") continue;  // The embedding's program has it
+    (uses.of_tensor[t] == InputUse::cache ? out.cache : out.parameters) += bytes;
+  }
+  for (const Polynomial& live : list_live_bytes(program, groups)) {
+    Polynomial activations = live - inputs;
+    if (!contains(out.activations, activations)) out.activations.push_back(std::move(activations));
+  }
+}
+
+// Returns the values that the counts contain: free sizes, then masks and routings. Other sizes are constants.
+FlatSizes make_flat_sizes(const Formulas& formulas, const Bindings& sizes, const std::vector<std::string>& free_sizes) {
+  Bindings constants;
+  for (const auto& [name, value] : sizes)
+    if (!contains(free_sizes, name)) constants[name] = value;
+  FlatSizes out(free_sizes, std::move(constants));
+  for (const SizeFormula& size : formulas.sizes) {
+    if (size.formula) out.add_derived_size(size.name, *size.formula);
+    if (size.mask) out.add_mask(*size.mask);
+  }
+  return out;
+}
+
+Result<PartFormula> make_part(const model::PartProgram& part, const std::vector<std::string>& free_sizes) {
+  RIDGE_TRY(loaded, load_program(part.text, DType::bf16));
+  const Program& program = loaded.program;
+  RIDGE_TRY(sizes, program.bind_sizes({}));
+  RIDGE_TRY(formulas, make_formulas(program, sizes));
+  PartFormula out{.name = part.name, .layers = part.count, .sizes = make_flat_sizes(formulas, sizes, free_sizes)};
+  KernelGroups groups;
+  int statement = 0;
+  for (const model::ProgramModule& module : part.modules) {
+    groups.emplace_back();
+    for (std::size_t i = 0; i < module.results.size(); ++i) groups.back().push_back(statement++);
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::vector<int>& group = groups[i];
+    const Work whole = group.size() == 1 ? formulas.statements[group.front()]
+                                         : count_fused(program, formulas.statements, sizes, group, {}, groups);
+    out.modules.push_back(
+        {.name = part.modules[i].name,
+         .units = list_units(formulas.statements, group),
+         .bytes = whole.bytes(),
+         .parameter_bytes = count_read_bytes(program, formulas.statements, group, InputUse::parameter),
+         .cache_bytes = count_read_bytes(program, formulas.statements, group, InputUse::cache)});
+  }
+  add_memory(program, part.shares_embedding, groups, out);
+  out.slides = sizes.contains("U");
+  return out;
+}
+
+// Returns the formats that the page offers: the requested ones first.
+std::vector<model::CountOptions> list_formats(const model::ModelConfig& config, const model::CountOptions& options) {
+  std::vector<DType> weights{options.weight_dtype}, caches{options.cache_dtype};
+  const auto add = [](std::vector<DType>& all, DType dtype) {
+    if (!contains(all, dtype)) all.push_back(dtype);
+  };
+  add(weights, DType::bf16);
+  if (!config.quantization)
+    for (const DType dtype : {DType::e4m3, DType::int8, DType::int4}) add(weights, dtype);
+  for (const DType dtype : {DType::bf16, DType::e4m3}) add(caches, dtype);
+  std::vector<model::CountOptions> out;
+  for (const DType weight : weights)
+    for (const DType cache : caches) {
+      model::CountOptions one = options;
+      one.weight_dtype = weight;
+      one.cache_dtype = cache;
+      if (model::count_model(config, one)) out.push_back(one);
+    }
+  return out;
+}
+
+}  // namespace
+
+Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, const model::CountOptions& options) {
+  ModelFormulas out{.window = config.window, .max_positions = config.max_positions};
+  out.max_context = config.learned_positions > 0 ? config.learned_positions : max_formula_context;
+  RIDGE_TRY(chips, list_chips(config, options));
+  out.chips = std::move(chips);
+  const std::vector<std::string> by_chips = keep_free_sizes(out.chips);
+  out.free_sizes.assign(step_size_names.begin(), step_size_names.end());
+  out.free_sizes.insert(out.free_sizes.end(), by_chips.begin(), by_chips.end());
+  for (const model::CountOptions& formats : list_formats(config, options))
+    for (const auto& [phase, within_window] :
+         {std::pair{ModelPhase::prefill, false}, {ModelPhase::prefill, true}, {ModelPhase::decode, false}}) {
+      if (within_window && config.window < out.min_context) continue;
+      RIDGE_TRY(programs, write_sample(config, phase, formats, 1, within_window));
+      StepFormulas step{phase, within_window, formats.weight_dtype, formats.cache_dtype, {}};
+      for (const model::PartProgram& part : programs.parts) {
+        RIDGE_TRY(formula, make_part(part, out.free_sizes));
+        step.parts.push_back(std::move(formula));
+      }
+      out.steps.push_back(std::move(step));
+    }
+  RIDGE_TRY(count, model::count_model(config, options));
+  out.scale_bytes = static_cast<double>(count.scale_bytes);
+  return out;
+}
+
+}  // namespace ridge

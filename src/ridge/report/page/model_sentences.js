@@ -1,0 +1,48 @@
+// The sentences of the command line about a model on a machine (report/model_machine.cc), at the bound.
+
+const rateText = (perSecond) => (perSecond < 100 ? significant(perSecond, 3) : grouped(Math.round(perSecond)));
+const countText = (count, what) => `${grouped(count)} ${what}${count === 1 ? '' : 's'}`;
+const bytesText = (bytes) => engineering(bytes, 'B');
+const chipsText = ({chips, machine}) => (chips === 1 ? machine.name : `${chips} x ${machine.name}`);
+
+function phaseSentence({query: {phase, batch, context}, step, sequences, tokens}) {
+  const time = `${seconds(step.bound)} at least`, rate = rateText(tokens / step.bound);
+  if (phase === 'prefill') return `prefill of ${countText(sequences, 'sequence')} of ${countText(context, 'token')} takes ${time}: ${rate} tokens/s`;
+  const each = batch === 1 ? '' : `, ${significant(1 / step.bound, 3)} a sequence`;
+  return `a token of ${batch === 1 ? '' : 'each of '}${countText(batch, 'sequence')} takes ${time}: ${rate} tokens/s${each}`;
+}
+
+function firstTokenSentence({query: {context}, prefill}) {
+  if (prefill.error) return `no time to the first token: ${prefill.error}`;
+  return `first token after ${seconds(prefill.bound)} at least (${countText(context, 'token')} of one sequence)`;
+}
+
+function memorySentence({query: {batch, context}, step, capacity, fits, maxBatch, maxContext}) {
+  let out = `memory ${bytesText(step.memory)} a chip: weights ${bytesText(step.parameters + step.scales)}, cache ${bytesText(step.cache)}, activations ${bytesText(step.activations)}`;
+  if (capacity !== null) out += `; ${fits ? 'fits' : 'DOES NOT FIT'} in ${bytesText(capacity)}`;
+  if (capacity !== null && fits && step.memory > 0.9 * capacity) out += ' with less than 10 % left for prefill and the engine';
+  if (maxBatch === null) return out;
+  return `${out}; decoding holds up to ${countText(maxBatch, 'sequence')} of ${countText(context, 'token')}, or ${countText(batch, 'sequence')} of ${countText(maxContext, 'token')}`;
+}
+
+function boundSentence({step}) {
+  const shares = Object.entries(divideBound(step)).sort((a, b) => b[1] - a[1]).filter(([, time]) => time >= 0.0005 * step.bound);
+  return `bound ${shares.map(([name, time]) => `${name} ${percent(time / step.bound)}`).join(', ')}`;
+}
+
+function caveatSentences(model, {query: {machine, chips, context}, step, notes}) {
+  const lacking = machine.not_on_record[chips > 1 ? 1 : 0], several = lacking.length > 1, out = [];
+  if (lacking.length > 0)
+    out.push(`${machine.name}: ${lacking.join(' and ')} ${several ? 'are' : 'is'} not on record and count${several ? '' : 's'} as 0, so its times are too low`);
+  if (step.missing) out.push(`without ${step.missing}`);
+  if (model.max_positions > 0 && context > model.max_positions)
+    out.push(`the context of ${context} tokens is longer than max_position_embeddings = ${model.max_positions}`);
+  return [...out, ...notes];
+}
+
+// Returns the sentences about an answer: the answer itself first.
+function modelSentences(model, answer) {
+  const out = [`${model.name} on ${chipsText(answer.query)}: ${phaseSentence(answer)}`];
+  if (answer.query.phase === 'decode') out.push(firstTokenSentence(answer));
+  return [...out, memorySentence(answer), boundSentence(answer)];
+}
