@@ -63,6 +63,9 @@ Result<ModelPage> make_page(const std::string& config, const ModelRequest& reque
                             const std::vector<MachineChoice>& machines, std::vector<ModelOnMachine> answers) {
   RIDGE_TRY(found, model::find_config(config));
   RIDGE_TRY(count, model::count_model(found, request.counts));
+  if (found.recurrent)
+    return usage_error(fmt::format("expected --html for a model without a recurrence, found {}", found.name),
+                       "the recurrence of its layers has no program for several tokens yet");
   RIDGE_TRY(formulas, make_model_formulas(found, request.counts));
   const std::int64_t context = *request.counts.context;
   if (context < formulas.min_context || context > formulas.max_context)

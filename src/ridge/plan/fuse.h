@@ -33,7 +33,8 @@ struct FuseOptions {
   // Products in separate kernels because that is faster, with the reason: products that share no kernel with another
   // product, and products and convolutions that share no kernel with pointwise statements.
   std::map<int, std::string> unpaired_products = {}, products_without_epilogue = {};
-  // Routed products whose rows each read the weights of their expert, in place of a sort by expert and a grouped product
+  // Routed products whose rows each read the weights of their expert, in place of a sort by expert and a grouped
+  // product
   std::set<int> unsorted_routing = {};
   bool generate_kernels = true;  // true if CUDA kernels can be compiled for the program at run time
 };

@@ -122,18 +122,18 @@ Result<Forecast> forecast(const GatherScatterLoops& l, const DeviceNumbers& devi
   return out;
 }
 
-// Each row reads the weights of its expert: those that the L2 holds take as long as those in memory. Warps read packs of
-// 16 bytes, or single elements.
+// Each row reads the weights of its expert: those that the L2 holds take as long as those in memory. Warps read packs
+// of 16 bytes, or single elements.
 Result<Forecast> forecast(const RoutedProductLoops& l, const DeviceNumbers& device) {
   constexpr double packed_term = 2.5, strided_term = 30;
   const RoutedAxes axes(l);
   const double terms = real(count_points(axes.summed)), results = real(count_points(l.axes)),
                rows = real(count_points(axes.rows));
   const bool is_packed = axes.are_terms_adjacent(l, 128 / dtype_bits(l.values));
-  const double bytes = bytes_of(l.weights, terms * results) + bytes_of(l.values, rows * terms) +
-                       bytes_of(l.result, results);
-  Forecast out = make_fitted("routed", "routed", bytes, terms * results * (is_packed ? packed_term : strided_term),
-                             device);
+  const double bytes =
+      bytes_of(l.weights, terms * results) + bytes_of(l.values, rows * terms) + bytes_of(l.result, results);
+  Forecast out =
+      make_fitted("routed", "routed", bytes, terms * results * (is_packed ? packed_term : strided_term), device);
   out.seconds = device.launch_s + kernel_constants().routed_time_factor * (out.seconds - device.launch_s);
   return out;
 }
@@ -232,10 +232,8 @@ Result<Forecast> forecast(const RotaryLoops& l, const DeviceNumbers& device) {
   const double pairs = positions * lines * real(l.axis.extent) / 2;
   // A block computes a rotation once for its lines.
   const double block_lines = std::clamp(block_threads * pack_pairs / (real(l.axis.extent) / 2), 1.0, lines);
-  const double bytes =
-      bytes_of(l.values, 2 * pairs) + bytes_of(l.positions, positions) + bytes_of(l.result, 2 * pairs);
-  Forecast out =
-      make_fitted("rotary", "rotary", bytes, pairs * (rotated_pair + rotary_angle / block_lines), device);
+  const double bytes = bytes_of(l.values, 2 * pairs) + bytes_of(l.positions, positions) + bytes_of(l.result, 2 * pairs);
+  Forecast out = make_fitted("rotary", "rotary", bytes, pairs * (rotated_pair + rotary_angle / block_lines), device);
   out.seconds = device.launch_s + kernel_constants().rotary_wait_cycles / device.clock_hz +
                 kernel_constants().rotary_time_factor * (out.seconds - device.launch_s);
   return out;

@@ -168,8 +168,9 @@ void divide_rotations(RotaryLaunch& run, int width) {
 template <NumberFormat from, bool interleaved>
 void launch_rotary(const RotaryLaunch& run, int width, cudaStream_t stream) {
   constexpr int packed = 16 / tile::cuda::size_of<from>;
-  (width == packed ? rotate_kernel<from, packed, interleaved>
-                   : rotate_kernel<from, 1, interleaved>)<<<static_cast<unsigned>(run.blocks), threads, 0, stream>>>(run);
+  (width == packed
+       ? rotate_kernel<from, packed, interleaved>
+       : rotate_kernel<from, 1, interleaved>)<<<static_cast<unsigned>(run.blocks), threads, 0, stream>>>(run);
 }
 
 }  // namespace

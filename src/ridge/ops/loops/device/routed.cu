@@ -11,9 +11,10 @@ namespace {
 constexpr int threads = 256, warp_threads = 32, columns_per_warp = 4, loads = 2;
 
 struct RoutedLaunch {
-  DeviceLoopAxes rows, row_weights;  // Axes along which x or the index differs; `row_weights` has strides of the weights
-  DeviceLoopAxes columns;            // The other axes of the result, with strides of the weights as `values`
-  DeviceLoopAxes summed;             // With strides of the weights as `result`
+  DeviceLoopAxes rows,
+      row_weights;         // Axes along which x or the index differs; `row_weights` has strides of the weights
+  DeviceLoopAxes columns;  // The other axes of the result, with strides of the weights as `values`
+  DeviceLoopAxes summed;   // With strides of the weights as `result`
   DeviceFloats x, weights;
   DeviceIndices indices;
   DevicePacks y;
@@ -63,8 +64,7 @@ struct StridedTerms {
 template <class Terms> __global__ void __launch_bounds__(threads) routed_kernel(const RoutedLaunch run) {
   const std::int64_t item = (std::int64_t{blockIdx.x} * threads + threadIdx.x) / warp_threads;
   if (item >= run.items) return;
-  const std::int64_t row = divide(item, run.column_groups),
-                     first = (item - row * run.column_groups) * columns_per_warp;
+  const std::int64_t row = divide(item, run.column_groups), first = (item - row * run.column_groups) * columns_per_warp;
   const DeviceOffsets of = offsets_at(run.rows, row);
   const std::int64_t expert = run.indices(of.indices);
   const std::int64_t weights = expert * run.expert_stride + offsets_at(run.row_weights, row).values;
