@@ -70,12 +70,12 @@ for dtype in bf16 f16; do
   for m in 1 2 4; do
     for n in 1 7 8 100 513; do
       for k in 1 5 8 130 1024; do
-        check "$dtype[B, M, K] * $dtype[B, K, N] -> $dtype[B, M, N]" -d B=17 -d "M=$m" -d "N=$n" -d "K=$k"
+        check "${dtype}[B, M, K] * ${dtype}[B, K, N] -> ${dtype}[B, M, N]" -d B=17 -d "M=$m" -d "N=$n" -d "K=$k"
       done
     done
-    check "$dtype[B, K, M] * $dtype[B, N, K] -> f32[B, N, M]" -d B=3 -d "M=$m" -d N=520 -d K=72
+    check "${dtype}[B, K, M] * ${dtype}[B, N, K] -> f32[B, N, M]" -d B=3 -d "M=$m" -d N=520 -d K=72
   done
-  check "d: $dtype[B, K, N]  e: $dtype[B, K]  z: f32[B, N]"$'\n'"w[B, N] = d * e"$'\n'"y: $dtype[B, N] = w + z" -d B=300 -d K=8 -d N=1032
+  check "d: ${dtype}[B, K, N]  e: ${dtype}[B, K]  z: f32[B, N]"$'\n'"w[B, N] = d * e"$'\n'"y: ${dtype}[B, N] = w + z" -d B=300 -d K=8 -d N=1032
 done
 
 # Rows that are routed: weights along k and along n, more experts than rows, a capacity, widths that no vector divides.

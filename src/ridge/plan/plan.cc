@@ -8,7 +8,6 @@
 
 #include "ridge/base/contains.h"
 #include "ridge/base/dtype_set.h"
-#include "ridge/ops/loops/cuda.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/routine.h"
 
@@ -141,21 +140,21 @@ void convert_integer_inputs(Lowering& to, int index) {
     }
 }
 
-// Errors: a routed product with a capacity could not become a grouped product, or has other dtypes than a device takes.
+// Errors: a routed product with a capacity could not become a grouped product.
 Status validate_routing(const Program& program, const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
     const auto* const routed = std::get_if<ops::RoutedProductLoops>(&step.kernel);
-    if (!routed || !ops::cuda::unsupported_reason(*routed)) continue;
+    if (!routed || routed->capacity == 0) continue;
     const int statement = plan.fusion.groups[step.group].statements.front();
     return input_error(
-        fmt::format(
-            "cannot run '{}' on a device: expected the dimensions of the indices first in the result and (all, or all "
-            "but the last) first in the routed tensor; and weights of the same dtype, with a matrix for each expert "
-            "that is contiguous along the summed dimensions or along those of the result",
-            program.statements[statement].text),
-        "write u[N, 2, F] = routed(x, w, i over E) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on cpu` takes "
-        "any "
-        "order");
+        fmt::format("cannot run '{}' with a capacity on a device: expected the dimensions of the indices first in the "
+                    "result and "
+                    "(all, or all but the last) first in the routed tensor; and weights of the same dtype, with a "
+                    "matrix for each "
+                    "expert that is contiguous along the summed dimensions or along those of the result",
+                    program.statements[statement].text),
+        "write u[N, 2, F] = routed(x, w, i over E, capacity = 8) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on "
+        "cpu` takes any order");
   }
   return Done{};
 }

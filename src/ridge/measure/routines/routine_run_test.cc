@@ -259,15 +259,20 @@ TEST(Run, plans_routed_rows_as_one_grouped_product) {
     EXPECT_EQ(list_kernels(in + "u: f32[N, 2, F] = routed(x, v, i over E)", {.target = target}), three);
   }
   const std::string transposed = in + "u: bf16[F, N, 2] = routed(x, w, i over E)";
-  EXPECT_EQ(list_kernels(transposed, {.target = Target::cpu}), std::vector<std::string>{"loops"});
+  for (const Target target : {Target::cpu, Target::cuda})
+    EXPECT_EQ(list_kernels(transposed, {.target = target}), std::vector<std::string>{"loops"});
+  const std::string limited = in + "u: bf16[F, N, 2] = routed(x, w, i over E, capacity = 4)";
+  EXPECT_EQ(list_kernels(limited, {.target = Target::cpu}), std::vector<std::string>{"loops"});
   EXPECT_EQ(
-      list_kernels(transposed, {.target = Target::cuda}).at(0),
-      "cannot run 'u: bf16[F, N, 2] = routed(x, w, i over E)' on a device: expected the dimensions of the "
-      "indices first in the result and (all, or all but the last) first in the routed tensor; and weights of the same "
-      "dtype, with a matrix for each expert that is contiguous along the summed dimensions or along those of the "
-      "result\n"
-      "  hint: write u[N, 2, F] = routed(x, w, i over E) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on "
-      "cpu` takes any order\n");
+      list_kernels(limited, {.target = Target::cuda}).at(0),
+      "cannot run 'u: bf16[F, N, 2] = routed(x, w, i over E, capacity = 4)' with a capacity on a device: expected the "
+      "dimensions of the indices first in the result and (all, or all but the last) first in the routed tensor; and "
+      "weights of the same dtype, with a matrix for each expert that is contiguous along the summed dimensions or "
+      "along "
+      "those of the result\n"
+      "  hint: write u[N, 2, F] = routed(x, w, i over E, capacity = 8) with x[N, D], w[E, F, D] and i[N, 2]; `ridge "
+      "run "
+      "--on cpu` takes any order\n");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fitted.h"
+#include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/loops/device/limits.h"
 #include "ridge/ops/loops/device/source.h"
 #include "ridge/ops/loops/indexed.h"
@@ -126,6 +127,7 @@ Result<Forecast> forecast(const GatherScatterLoops& l, const DeviceNumbers& devi
 // of 16 bytes, or single elements.
 Result<Forecast> forecast(const RoutedProductLoops& l, const DeviceNumbers& device) {
   constexpr double packed_term = 2.5, strided_term = 30;
+  if (const Reason why = cuda::unsupported_reason(l)) return input_error(why.text());
   const RoutedAxes axes(l);
   const double terms = real(count_points(axes.summed)), results = real(count_points(l.axes)),
                rows = real(count_points(axes.rows));
