@@ -91,7 +91,7 @@ std::vector<double KernelConstants::*> list_loop_constants(const std::string& ki
   if (kind == "sort") return {&C::sort_launch_wait_cycles};
   if (kind == "direct_convolution") return {&C::column_load_instructions, &C::column_row_instructions};
   if (kind == "depthwise_convolution") return {&C::depthwise_factor};
-  if (kind == "thin_product") return {&C::gemv_wait_cycles};
+  if (kind == "batched_gemv") return {&C::gemv_wait_cycles};
   if (kind == "routed") return {&C::routed_time_factor};
   if (kind == "rotary") return {&C::rotary_wait_cycles, &C::rotary_time_factor};
   return {};

@@ -38,7 +38,7 @@ Result<Forecast> forecast(const RotaryLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const RecurrenceLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const QuantizeLoops& l, const DeviceNumbers& device);
 Result<Forecast> forecast(const DequantizeLoops& l, const DeviceNumbers& device);
-// Counts as many distinct experts as independent uniform indices have.
+// Each row reads the weights of its expert.
 Result<Forecast> forecast(const RoutedProductLoops& l, const DeviceNumbers& device);
 
 }  // namespace ridge::ops

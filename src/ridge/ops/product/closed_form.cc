@@ -196,7 +196,7 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
 
 // Few blocks of the kernel for columns fit a multiprocessor, and each waits for its loads in every round.
 static double count_gemv_waits(const GemvWork& w, double word, const DeviceNumbers& device) {
-  const double resident_threads = w.size.m > 1 ? 512 : 1024;  // As many as have registers
+  const double resident_threads = w.size.m > 1 ? 512 : 1024;  // Limited by registers
   const GemvColumnThreads threads =
       divide_gemv_threads(w.size, w.batch, static_cast<std::int64_t>(word) / w.operand_bytes, device.multiprocessors);
   const double blocks = static_cast<double>(w.batch) * static_cast<double>(threads.blocks_across);

@@ -251,8 +251,9 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(gemv_
   }
 }
 
-// The same for operands whose B is contiguous along n, and any A. A thread adds the sums of one word of columns;
-// `column_threads` threads are side by side, and the other threads of a block take every `k_threads`-th line of B.
+// The same for operands whose B is contiguous along n, and any A. A thread computes the sums of
+// adjacent columns that it loads as one word. The columns have `column_threads` threads; `k_threads` such groups of a
+// block divide the lines of B.
 template <class T, class Word, int rows> __global__ void __launch_bounds__(GemvColumnThreads::max_count)
     gemv_columns_kernel(StridedOperand a, StridedOperand b, const __grid_constant__ StridedOutput d, Index batch,
                         Index k, int column_threads, int k_threads) {

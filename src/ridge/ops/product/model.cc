@@ -195,10 +195,10 @@ Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
   MatmulCall call = given;
   call.problem = to_uniform_batch(given.problem);
   const double epilogue_s = predict_epilogue_seconds(call, plan, device);
-  const bool is_thin = plan.path == MatmulPlan::Path::gemv && call.problem.batch > 1;
+  const bool is_batched_gemv = plan.path == MatmulPlan::Path::gemv && call.problem.batch > 1;
   Forecast out{.plan = describe_plan(plan, call.problem.a.dtype),
                .is_main_kernel = true,
-               .spread = spread_on_device(device, is_thin ? "thin_product" : "product")};
+               .spread = spread_on_device(device, is_batched_gemv ? "batched_gemv" : "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
   out.count_bytes = [=] { return count_moved_bytes(given, plan, device); };
   out.properties = plan_properties(given.problem, plan, device);

@@ -57,8 +57,8 @@ bool can_store_in_bulk(const MatmulCall& call);
 // Limits of the kernel for a few rows of D.
 inline constexpr std::int64_t max_gemv_rows = 4, max_gemv_columns = std::int64_t{1} << 31;
 
-// Threads of a block of the GEMV kernel for a B that is contiguous along n: `columns` of them are side by side, each
-// with a word of columns, and `lines` of them share the lines of B. Each has `loads` loads of words in flight.
+// Threads of a block of the GEMV kernel for a B that is contiguous along n: each of `columns` threads has adjacent
+// columns, and `lines` such groups divide the lines of B. A thread loads from `loads` lines before it multiplies.
 struct GemvColumnThreads {
   static constexpr int max_count = 256, loads = 8;
   int columns = max_count, lines = 1;

@@ -456,7 +456,7 @@ std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std:
 
 GemvColumnThreads divide_gemv_threads(const ProductSize& size, std::int64_t batch, std::int64_t word_elements,
                                       int multiprocessors) {
-  constexpr int min_columns = 8, warp = 32;  // Eight words of 16 bytes are a line of memory
+  constexpr int min_columns = 8, warp = 32;  // Eight loads of 16 bytes read a line of memory
   const std::int64_t words = ceil_div(size.n, word_elements);
   GemvColumnThreads out;
   const auto halve_columns = [&] {

@@ -87,8 +87,8 @@ TEST(MatmulPlan, ThreadsOfGemvShareColumnsOrLines) {
     const GemvColumnThreads x = divide_gemv_threads({1, n, k}, batch, 8, 132);
     return std::array<std::int64_t, 3>{x.columns, x.lines, x.blocks_across};
   };
-  EXPECT_EQ(divide(7168, 8, 1024), (std::array<std::int64_t, 3>{256, 1, 4})) << "896 words of eight columns";
-  EXPECT_EQ(divide(128, 1024, 256), (std::array<std::int64_t, 3>{16, 16, 1})) << "16 words leave threads to lines";
+  EXPECT_EQ(divide(7168, 8, 1024), (std::array<std::int64_t, 3>{256, 1, 4})) << "896 loads of eight columns each";
+  EXPECT_EQ(divide(128, 1024, 256), (std::array<std::int64_t, 3>{16, 16, 1})) << "16 loads leave threads to lines";
   EXPECT_EQ(divide(128, 4096, 64), (std::array<std::int64_t, 3>{8, 32, 2})) << "more blocks, as there are few";
   EXPECT_EQ(divide(8, 2, 1), (std::array<std::int64_t, 3>{1, 32, 1})) << "no block is smaller than a warp";
 }

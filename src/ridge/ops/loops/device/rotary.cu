@@ -105,7 +105,7 @@ template <NumberFormat from, int W, bool interleaved> struct BlockItems {
   }
 };
 
-// A block computes its rotations once, in shared memory, while its first elements are on their way.
+// A block computes its rotations once, in shared memory, while its first elements are loaded.
 template <NumberFormat from, int W, bool interleaved> __global__ void __launch_bounds__(threads)
     rotate_kernel(const RotaryLaunch run) {
   __shared__ PairRotation rotations[max_rotations];
