@@ -161,7 +161,7 @@ Result<StepSizes> make_sizes(const ModelConfig& config, const StepOptions& optio
     return input_error(fmt::format("{}: expected --context of at most {}, the positions that the model has, found {}",
                                    config.name, config.learned_positions, options.context));
   StepSizes sizes{.config = config, .options = options};
-  sizes.activation = find_activation_dtype(options);
+  sizes.activation = activation_dtype(options.weight_dtype);
   sizes.parameter = sizes.matrix = sizes.expert = options.weight_dtype;
   if (config.quantization) {
     RIDGE_TRY(quantized, find_quantized_dtype(config));
@@ -384,10 +384,6 @@ std::vector<std::string> note_omissions(const ModelConfig& config, const StepOpt
 }
 
 }  // namespace
-
-DType find_activation_dtype(const StepOptions& options) {
-  return dtype_bits(options.weight_dtype) >= 16 ? options.weight_dtype : DType::bf16;
-}
 
 Status check_layout(const ModelConfig& config, const StepOptions& options) {
   RIDGE_TRY_STATUS(make_sizes(config, options));

@@ -59,8 +59,6 @@ struct ModelPrograms {
   std::vector<std::string> notes = {};        // Sentences about what the programs leave out
 };
 
-// Returns the format of the results that layers pass on.
-DType find_activation_dtype(const StepOptions& options);
 // Errors: sizes out of range, a format that no dtype of the notation has, heads, widths or layers that the chips do not
 // divide.
 Status check_layout(const ModelConfig& config, const StepOptions& options);

@@ -177,7 +177,7 @@ void LayoutPredictor::add_stages(const ChipParts& chip, const RankBatch& batch, 
 void LayoutPredictor::add_sends(const model::ChipLayout& layout, ModelPhase phase, ModelStep& out) const {
   const std::int64_t sends = layout.pipeline - 1, tokens = phase == ModelPhase::prefill ? options_.context : 1;
   const double bytes = static_cast<double>(out.micro_batch) * static_cast<double>(tokens) *
-                       static_cast<double>(config_.width) * dtype_bits(model::find_activation_dtype(options_)) / 8;
+                       static_cast<double>(config_.width) * dtype_bits(model::activation_dtype(options_.weight_dtype)) / 8;
   const std::int64_t beyond = count_sends_beyond_host(layout.pipeline, layout.stage_chips(), sends_->host_chips);
   const double inside_s = sends_->inside_host.seconds(bytes), beyond_s = sends_->beyond_host.seconds(bytes);
   const double seconds = static_cast<double>(sends - beyond) * inside_s + static_cast<double>(beyond) * beyond_s;
