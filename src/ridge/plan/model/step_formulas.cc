@@ -231,6 +231,8 @@ Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, cons
     }
   RIDGE_TRY(count, model::count_model(config, options));
   out.scale_bytes = static_cast<double>(count.scale_bytes);
+  for (const model::PartCount& part : count.parts)
+    if (!part.is_in_programs) out.encoder_bytes += static_cast<double>(part.weight_bytes);
   return out;
 }
 

@@ -70,6 +70,7 @@ struct ModelFormulas {
   std::int64_t max_context = 0;
   std::int64_t max_positions = 0;  // Tokens that the model is made for; 0 if not known
   double scale_bytes = 0;          // Scales of quantized weights on all chips
+  double encoder_bytes = 0;        // Encoders, which are in no program and on each chip
 };
 
 // Returns the formulas for the request's formats and others that the page offers. Errors: those of `predict_model` that

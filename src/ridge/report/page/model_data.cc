@@ -127,6 +127,8 @@ Json model_machine_json(const Machine& machine, const ModelFormulas& formulas, c
     if (const auto cost = static_cast<std::int64_t>(function_cost(machine, function).value); cost > 1)
       out["functions"][std::string(function_info(function).name)] = cost;
   out["network"] = network_json(machine, formulas);
+  const auto host_chips = machine.numbers.find("host_chips");
+  out["host_chips"] = host_chips == machine.numbers.end() ? Json(nullptr) : Json(host_chips->second.value);
   out["not_on_record"] = {list_times_not_on_record(machine, 1), list_times_not_on_record(machine, 2)};
   return out;
 }
@@ -160,6 +162,7 @@ std::string model_page_data(const ModelPage& page) {
            {"max_context", formulas.max_context},
            {"max_positions", formulas.max_positions},
            {"scale_bytes", formulas.scale_bytes},
+           {"encoder_bytes", formulas.encoder_bytes},
            {"steps", Json::array()},
            {"chips", Json::array()},
            {"machines", Json::array()}};

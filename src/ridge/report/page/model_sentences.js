@@ -3,7 +3,10 @@
 const rateText = (perSecond) => (perSecond < 100 ? significant(perSecond, 3) : grouped(Math.round(perSecond)));
 const countText = (count, what) => `${grouped(count)} ${what}${count === 1 ? '' : 's'}`;
 const bytesText = (bytes) => engineering(bytes, 'B');
-const chipsText = ({chips, machine}) => (chips === 1 ? machine.name : `${chips} x ${machine.name}`);
+function chipsText({chips, machine}) {
+  const hosts = Math.ceil(chips / (machine.host_chips ?? chips));
+  return chips === 1 ? machine.name : `${chips} x ${machine.name}${hosts > 1 ? ` (${grouped(hosts)} hosts)` : ''}`;
+}
 
 function phaseSentence({query: {phase, batch, context}, step, sequences, tokens}) {
   const time = `${seconds(step.bound)} at least`, rate = rateText(tokens / step.bound);

@@ -89,7 +89,7 @@ function evaluateStep(model, query, phase, sequences) {
     out.missing ||= m.missing[0] ?? '';
   }
   for (const m of out.modules) m.share = m.layers * m.bound / out.bound;
-  out.scales = model.scale_bytes / chips;
+  out.scales = model.encoder_bytes + model.scale_bytes / chips;
   out.memory = out.scales + out.parameters + out.cache + out.activations;
   return out;
 }
