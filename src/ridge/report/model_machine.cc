@@ -199,7 +199,7 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
       cells.back().resize(cells[0].size(), "-");
       continue;
     }
-    std::vector<std::string> row{x.machine, std::to_string(x.layout.chips())};
+    std::vector<std::string> row{x.machine + (x.fits() ? "" : " (does not fit)"), std::to_string(x.layout.chips())};
     if (has_hosts) row.push_back(or_dash(x.hosts));
     row.insert(row.end(), {group_digits(x.counts.batch),
                            format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"),
@@ -214,7 +214,7 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
     if (has_price) row.push_back(format_significant(*compute_token_cost(x).per_million, 3));
     row.push_back(readable_seconds(x.decode.bound_s));
     row.push_back(x.no_prefill.empty() ? readable_seconds(x.prefill.bound_s) : "-");
-    row.push_back(fmt::format("{}{}", readable_bytes(x.memory_bytes()), x.fits() ? "" : " (too much)"));
+    row.push_back(readable_bytes(x.memory_bytes()));
     row.push_back(x.max_batch ? group_digits(*x.max_batch) : "-");
     cells.push_back(std::move(row));
   }
@@ -259,10 +259,14 @@ std::string comparison_line(const model::ModelCount& count, const std::vector<Mo
     return fmt::format("{}: {} a sequence of {}; machines with a prediction and those with a bound are not comparable",
                        count.name, rate, tokens);
   if (value(*best) == 0) return fmt::format("{}: no machine reaches {} a sequence of {}", count.name, rate, tokens);
-  return fmt::format("{}: with {} a sequence of {}, a chip of {} gives the most tokens/s: {}{} ({}, {} sequences)",
+  const bool lacks_more = std::any_of(machines.begin(), machines.end(), [&](const ModelOnMachine& x) {
+    return x.unavailable.empty() && x.not_on_record.size() < best->not_on_record.size();
+  });
+  return fmt::format("{}: with {} a sequence of {}, a chip of {} gives the most tokens/s: {}{} ({}, {} sequences){}",
                      count.name, rate, tokens, best->machine, predicted > 0 ? "" : "at most ",
                      readable_rate(best->tokens_per_s_per_chip()), machine_text(*best),
-                     group_digits(best->counts.batch));
+                     group_digits(best->counts.batch),
+                     lacks_more ? fmt::format("; times of {} are too low to compare, see below", best->machine) : "");
 }
 
 // Time as bound and prediction.
@@ -387,13 +391,17 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
     return out;
   }
   const ModelOnMachine& x = machines.front();
+  const std::string subject =
+      fmt::format("{} on {}{}", count.name, machine_text(x), x.fits() ? "" : ", whose memory is too small");
+  const std::string missed_rate =
+      x.reaches_rate() ? "" : fmt::format("; {} tokens/s a sequence are not reached", format_significant(*x.rate));
   if (x.speculation) {
-    add_line(out, fmt::format("{} on {}: {}", count.name, machine_text(x), speculation_text(x)));
+    add_line(out, fmt::format("{}: {}", subject, speculation_text(x)));
     add_line(out, "speculation  " + speculation_details_text(x));
     for (const std::string& note : x.speculation->notes) add_line(out, note);
   }
   add_line(out, x.speculation ? "without speculation  " + phase_line(x)
-                              : fmt::format("{} on {}: {}", count.name, machine_text(x), phase_line(x)));
+                              : fmt::format("{}: {}{}", subject, phase_line(x), missed_rate));
   if (!x.no_prefill.empty()) add_line(out, "first token  without a time: " + x.no_prefill);
   if (x.phase == ModelPhase::decode && x.no_prefill.empty())
     add_line(out, fmt::format("first token  after {} ({} of {} sequence{})", time_text(x.prefill),

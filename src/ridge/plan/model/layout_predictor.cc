@@ -91,7 +91,8 @@ Result<std::vector<double>> LayoutPredictor::count_scale_bytes(const model::Mode
   RIDGE_TRY(whole, model::count_model(config_, {.weight_dtype = options_.weight_dtype}));
   for (const model::PartCount& part : whole.parts)
     if (!part.is_in_programs) out.front() += static_cast<double>(part.weight_bytes);
-  if (!config_.quantization) return out;
+  // Elements of mxfp4 contain their scales in the programs.
+  if (!config_.quantization || config_.quantization->method == model::QuantizationMethod::mxfp4) return out;
   model::ModelConfig one = config_;
   for (std::size_t part = 0; part < out.size(); ++part) {
     const auto layer = std::find(programs.layer_parts.begin(), programs.layer_parts.end(), part);
@@ -162,7 +163,13 @@ void LayoutPredictor::add_stages(const ChipParts& chip, const RankBatch& batch, 
     if (first == 0) add(0, 1, stage);
     for (std::size_t part = 1; part + 1 < chip.parts.size(); ++part) {
       const auto begin = chip.layer_parts.begin() + first;
-      if (const auto count = std::count(begin, begin + layers, part); count > 0) add(part, count, stage);
+      const auto count = std::count(begin, begin + layers, part);
+      if (count == 0) continue;
+      const double cache_bytes = stage.cache_bytes;
+      add(part, count, stage);
+      if (stage.cache_bytes > cache_bytes)
+        stage.caches.push_back(
+            {std::find(begin, begin + layers, part) - chip.layer_parts.begin(), stage.cache_bytes - cache_bytes});
     }
     first += layers;
   }
@@ -177,7 +184,8 @@ void LayoutPredictor::add_stages(const ChipParts& chip, const RankBatch& batch, 
 void LayoutPredictor::add_sends(const model::ChipLayout& layout, ModelPhase phase, ModelStep& out) const {
   const std::int64_t sends = layout.pipeline - 1, tokens = phase == ModelPhase::prefill ? options_.context : 1;
   const double bytes = static_cast<double>(out.micro_batch) * static_cast<double>(tokens) *
-                       static_cast<double>(config_.width) * dtype_bits(model::activation_dtype(options_.weight_dtype)) / 8;
+                       static_cast<double>(config_.width) * dtype_bits(model::activation_dtype(options_.weight_dtype)) /
+                       8;
   const std::int64_t beyond = count_sends_beyond_host(layout.pipeline, layout.stage_chips(), sends_->host_chips);
   const double inside_s = sends_->inside_host.seconds(bytes), beyond_s = sends_->beyond_host.seconds(bytes);
   const double seconds = static_cast<double>(sends - beyond) * inside_s + static_cast<double>(beyond) * beyond_s;

@@ -55,15 +55,19 @@ Status solve_limits(const model::ModelConfig& config, const ModelRequest& reques
       ranks * static_cast<std::int64_t>(std::clamp(free / per_sequence, 0.0, static_cast<double>(max_sequences)));
   out.max_batch = std::min(batch, out.max_batch.value_or(batch));
   if (whole.kv_bytes_per_token == 0) return Done{};  // A state is as large for every context
-  // Part of the layers' cache that a chip holds
-  const double share = stage.cache_bytes / static_cast<double>(*whole.cache_bytes);
   RIDGE_TRY(context,
             find_largest(max_tokens, free - stage.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
-              model::CountOptions counts = request.counts;
-              counts.context = tokens;
-              const auto cache = model::count_cache_bytes(layers, counts);
-              if (!cache) return std::numeric_limits<double>::infinity();  // More bytes than are counted
-              return share * static_cast<double>(*cache);
+              double bytes = 0;
+              for (const StageCache& part : stage.caches) {
+                layers.layers = {config.layers[static_cast<std::size_t>(part.layer)]};
+                model::CountOptions counts = request.counts;
+                RIDGE_TRY(now, model::count_cache_bytes(layers, counts));
+                counts.context = tokens;
+                const auto then = model::count_cache_bytes(layers, counts);
+                if (!then) return std::numeric_limits<double>::infinity();  // More bytes than are counted
+                bytes += part.bytes / static_cast<double>(now) * static_cast<double>(*then);
+              }
+              return bytes;
             }));
   out.max_context = std::min(context, out.max_context.value_or(context));
   return Done{};

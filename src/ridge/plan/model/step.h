@@ -44,12 +44,19 @@ struct PartStep {
   std::string missing = {}, remark = {};  // Same meaning as in ModelStep
 };
 
+// Bytes of the cache of all layers of one kind.
+struct StageCache {
+  std::int64_t layer = 0;  // One of these layers
+  double bytes = 0;
+};
+
 // Consecutive layers on chips of their own. Numbers are those of one chip; the bound is that of one micro-batch.
 struct StageStep {
   std::int64_t first_layer = 0, layers = 0;
   double bound_s = 0;
   std::optional<Interval> predicted_s = {};
   double parameter_bytes = 0, scale_bytes = 0, cache_bytes = 0, activation_bytes = 0;
+  std::vector<StageCache> caches = {};  // Kinds of layers that have a cache; their sum is `cache_bytes`
   double memory_bytes() const { return parameter_bytes + scale_bytes + cache_bytes + activation_bytes; }
 };
 

@@ -230,7 +230,9 @@ Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, cons
       out.steps.push_back(std::move(step));
     }
   RIDGE_TRY(count, model::count_model(config, options));
-  out.scale_bytes = static_cast<double>(count.scale_bytes);
+  // Elements of mxfp4 contain their scales in the programs.
+  const bool has_scales = config.quantization && config.quantization->method != model::QuantizationMethod::mxfp4;
+  if (has_scales) out.scale_bytes = static_cast<double>(count.scale_bytes);
   for (const model::PartCount& part : count.parts)
     if (!part.is_in_programs) out.encoder_bytes += static_cast<double>(part.weight_bytes);
   return out;

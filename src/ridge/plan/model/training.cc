@@ -342,14 +342,14 @@ std::string_view name(TrainingPass pass) {
 Result<TrainingStep> predict_training(const model::ModelConfig& config, const TrainingRequest& request,
                                       const Machine& machine) {
   RIDGE_TRY_STATUS(check_training(request));
+  if (config.recurrent)
+    return input_error(config.name + ": expected layers without a recurrence for --phase train",
+                       "the gradients of a recurrence are not there yet");
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
   RIDGE_TRY(out, choose_training_chips(config, request, machine));
   RIDGE_TRY(count, model::count_model(config, request.counts));
   out.parameters = static_cast<double>(count.active_parameters);
-  if (launch_seconds(machine) == 0) out.not_on_record.emplace_back("the time of a launch");
-  const bool has_collectives = machine.numbers.contains("collective_call_s");
-  if (out.layout.chips() > 1 && !has_collectives && (machine.links.empty() || !machine.links.front().latency))
-    out.not_on_record.emplace_back("the latency of its links");
+  out.not_on_record = list_times_not_on_record(machine, out.layout.chips());
   add_run(request, out);
   if (out.run && !config.experts) out.loss = predict_loss(static_cast<double>(count.parameters), out.run->tokens);
   return out;

@@ -150,12 +150,12 @@ std::string training_machines_table(const std::vector<TrainingStep>& machines, c
       cells.back().resize(cells[0].size(), "-");
       continue;
     }
-    std::vector<std::string> row{x.machine, std::to_string(x.layout.chips()), training_seconds(x.step_s),
-                                 grouped(tokens_per_s(x) / static_cast<double>(x.layout.chips())),
-                                 format_percent(x.utilisation())};
+    std::vector<std::string> row{
+        x.machine + (x.fits() ? "" : " (does not fit)"), std::to_string(x.layout.chips()), training_seconds(x.step_s),
+        grouped(tokens_per_s(x) / static_cast<double>(x.layout.chips())), format_percent(x.utilisation())};
     if (has_run) row.insert(row.end(), {duration_text(x.run->seconds), grouped(x.run->chip_hours)});
     if (has_cost) row.push_back(cost_text(*x.run->cost));
-    row.push_back(fmt::format("{}{}", training_bytes(x.memory.total()), x.fits() ? "" : " (too much)"));
+    row.push_back(training_bytes(x.memory.total()));
     cells.push_back(std::move(row));
   }
   std::vector<bool> right(cells[0].size(), true);

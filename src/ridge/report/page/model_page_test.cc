@@ -139,7 +139,10 @@ TEST(ModelPage, ScriptsAnswerAsTheCommandLine) {
   Json all = Json::array();
   const TemporaryFolder folder;
   std::vector<std::string> names = model::shipped_names();
-  std::erase_if(names, [](const std::string& name) { return model::find_config(name)->recurrent; });
+  std::erase_if(names, [](const std::string& name) {
+    const auto config = *model::find_config(name);
+    return config.recurrent || config.indexer;
+  });
   names.push_back(folder.path() + "/gpt_oss.json");
   ASSERT_TRUE(write_file(names.back(), quantized_config).ok());
   for (const std::string& name : names) all.push_back(model_case_json(name, random));

@@ -45,7 +45,8 @@ function caveatSentences(model, {query: {machine, chips, context}, step, notes})
 
 // Returns the sentences about an answer: the answer itself first.
 function modelSentences(model, answer) {
-  const out = [`${model.name} on ${chipsText(answer.query)}: ${phaseSentence(answer)}`];
+  const small = answer.fits === false ? ', whose memory is too small' : '';
+  const out = [`${model.name} on ${chipsText(answer.query)}${small}: ${phaseSentence(answer)}`];
   if (answer.query.phase === 'decode') out.push(firstTokenSentence(answer));
   return [...out, memorySentence(answer), boundSentence(answer)];
 }
