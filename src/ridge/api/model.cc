@@ -66,9 +66,10 @@ Result<ModelPage> make_page(const std::string& config, const ModelRequest& reque
   if (found.recurrent)
     return usage_error(fmt::format("expected --html for a model without a recurrence, found {}", found.name),
                        "the recurrence of its layers has no program for several tokens yet");
-  if (found.indexer)
-    return usage_error(fmt::format("expected --html for a model without sparse attention, found {}", found.name),
-                       "its attention sees a number of tokens that the page's formulas do not have");
+  if (found.indexer || found.has_chunks)
+    return usage_error(
+        fmt::format("expected --html for a model without sparse or chunked attention, found {}", found.name),
+        "its attention sees a number of tokens that the page's formulas do not have");
   RIDGE_TRY(formulas, make_model_formulas(found, request.counts));
   const std::int64_t context = *request.counts.context;
   if (context < formulas.min_context || context > formulas.max_context)

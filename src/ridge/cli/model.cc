@@ -73,7 +73,8 @@ Status check_speculation(const ModelArgs& args) {
     return usage_error("expected --acceptance together with --speculate, found none",
                        "the share of draft tokens that are accepted: --acceptance 0.7");
   if (args.phase == "prefill") return usage_error("expected --speculate without --phase prefill");
-  if (args.rate || args.serve) return usage_error("expected --speculate without --rate and --serve");
+  if (args.rate || args.serve || args.pipeline_parallel > 1)
+    return usage_error("expected --speculate without --rate, --serve and --pp");
   return Done{};
 }
 

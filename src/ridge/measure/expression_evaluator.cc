@@ -442,31 +442,44 @@ const ExpressionEvaluator::EvaluatedRow& ExpressionEvaluator::evaluate_row(std::
     }
     out.values.push_back(evaluate_space(argument_space(i), at, memo));
   }
-  if (nodes_[i].function != Function::softmax) return out;
-  out.largest = evaluate_extreme(Function::max, out.values);
-  std::vector<ValueWithError> powers;
-  for (const ValueWithError& x : out.values) powers.push_back(exp_shifted(x, out.largest));
-  out.total = sum_row(powers);
+  reduce_row(nodes_[i].function, out);
   return out;
+}
+
+void ExpressionEvaluator::reduce_row(Function function, EvaluatedRow& row) const {
+  std::vector<ValueWithError> shifted = row.values;
+  switch (function) {
+    case Function::sum: row.total = sum_row(row.values); break;
+    case Function::mean: row.mean = mean_of_row(row.values); break;
+    case Function::softmax:
+      row.extreme = evaluate_extreme(Function::max, row.values);
+      for (ValueWithError& x : shifted) x = exp_shifted(x, row.extreme);
+      row.total = sum_row(shifted);
+      break;
+    case Function::rmsnorm: row.inverse_rms = inverse_rms(row.values); break;
+    case Function::layernorm:
+      row.mean = mean_of_row(row.values);
+      for (ValueWithError& x : shifted) x = evaluate_call(Function::subtract, x, row.mean, {});
+      row.inverse_rms = inverse_rms(shifted);
+      break;
+    default: row.extreme = evaluate_extreme(function, row.values);
+  }
 }
 
 ValueWithError ExpressionEvaluator::evaluate_row_function(std::size_t i, const Coordinates& at,
                                                           EvaluationCache& memo) const {
-  const Function function = nodes_[i].function;
-  const EvaluatedRow& row_values = evaluate_row(i, at, memo);
+  const EvaluatedRow& row = evaluate_row(i, at, memo);
   const auto evaluate_here = [&] { return evaluate_space(argument_space(i), at, memo); };
-  switch (function) {
-    case Function::sum: return sum_row(row_values.values);
-    case Function::mean: return mean_of_row(row_values.values);
-    case Function::softmax: return softmax_element(row_values, evaluate_here());
-    case Function::rmsnorm: return normalize_rms(row_values.values, evaluate_here());
-    case Function::layernorm: {
-      std::vector<ValueWithError> all = row_values.values;
-      const ValueWithError middle = mean_of_row(all);
-      for (ValueWithError& x : all) x = evaluate_call(Function::subtract, x, middle, {});
-      return normalize_rms(all, evaluate_call(Function::subtract, evaluate_here(), middle, {}));
-    }
-    default: return evaluate_extreme(function, row_values.values);
+  switch (nodes_[i].function) {
+    case Function::sum: return row.total;
+    case Function::mean: return row.mean;
+    case Function::softmax:
+      return evaluate_call(Function::divide, exp_shifted(evaluate_here(), row.extreme), row.total, {});
+    case Function::rmsnorm: return evaluate_call(Function::multiply, evaluate_here(), row.inverse_rms, {});
+    case Function::layernorm:
+      return evaluate_call(Function::multiply, evaluate_call(Function::subtract, evaluate_here(), row.mean, {}),
+                           row.inverse_rms, {});
+    default: return row.extreme;
   }
 }
 
@@ -488,18 +501,12 @@ ValueWithError ExpressionEvaluator::mean_of_row(const std::vector<ValueWithError
   return with_rounding(total.value / count, total.error / count);
 }
 
-ValueWithError ExpressionEvaluator::softmax_element(const EvaluatedRow& row, const ValueWithError& element) const {
-  return evaluate_call(Function::divide, exp_shifted(element, row.largest), row.total, {});
-}
-
-// Divides by the root mean square, as rmsnorm does.
-ValueWithError ExpressionEvaluator::normalize_rms(const std::vector<ValueWithError>& row,
-                                                  const ValueWithError& element) const {
+// Returns the inverse root mean square, as rmsnorm multiplies by it.
+ValueWithError ExpressionEvaluator::inverse_rms(const std::vector<ValueWithError>& row) const {
   std::vector<ValueWithError> squares;
   for (const ValueWithError& x : row) squares.push_back(evaluate_call(Function::multiply, x, x, {}));
-  const ValueWithError square =
-      evaluate_call(Function::add, mean_of_row(squares), {norm_epsilon, f32_roundoff * norm_epsilon}, {});
-  return evaluate_call(Function::multiply, element, evaluate_unary(Function::rsqrt, square), {});
+  return evaluate_unary(Function::rsqrt, evaluate_call(Function::add, mean_of_row(squares),
+                                                       {norm_epsilon, f32_roundoff * norm_epsilon}, {}));
 }
 
 }  // namespace ridge

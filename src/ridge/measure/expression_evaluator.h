@@ -66,7 +66,9 @@ class ExpressionEvaluator {
   // times, and the rows of functions along dimensions.
   struct EvaluatedRow {
     std::vector<ValueWithError> values;
-    ValueWithError largest, total;  // softmax: maximum of the row, sum of its exponentials
+    // What the function's elements share, as far as it needs it: the maximum or minimum, the sum of the values or of
+    // softmax's exponentials, the mean, and the inverse root mean square
+    ValueWithError extreme = {}, total = {}, mean = {}, inverse_rms = {};
   };
   struct EvaluationCache {
     std::map<std::pair<int, std::int64_t>, ValueWithError> elements;
@@ -100,8 +102,8 @@ class ExpressionEvaluator {
   ValueWithError evaluate_row_function(std::size_t i, const Coordinates& at, EvaluationCache& memo) const;
   ValueWithError sum_row(const std::vector<ValueWithError>& row) const;
   ValueWithError mean_of_row(const std::vector<ValueWithError>& row) const;
-  ValueWithError softmax_element(const EvaluatedRow& row, const ValueWithError& element) const;
-  ValueWithError normalize_rms(const std::vector<ValueWithError>& row, const ValueWithError& element) const;
+  void reduce_row(Function function, EvaluatedRow& row) const;
+  ValueWithError inverse_rms(const std::vector<ValueWithError>& row) const;
   int argument_space(std::size_t i) const { return spaces_.space_of_node[nodes_[i].arguments[0]]; }
 
   const Reference& reference_;

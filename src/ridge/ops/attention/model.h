@@ -37,7 +37,6 @@ struct AttentionTiling {  // The choices that make_plan turns into a plan; see A
 // Returns the plan with this tiling. `problem` is a result of `fold_heads`. Ragged sequences count as if all had the
 // maximum length.
 AttentionPlan make_plan(const AttentionProblem& problem, AttentionTiling tiling, const DeviceNumbers& device);
-// Returns the plan with the shortest predicted time for a supported problem.
 // Returns the plans that are compared: each config of the head size, with keys that are split and that are not.
 std::vector<AttentionPlan> list_plans(const AttentionProblem& problem, const DeviceNumbers& device);
 // Returns the plan with the shortest predicted time.

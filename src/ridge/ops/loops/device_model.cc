@@ -226,7 +226,7 @@ Result<Forecast> forecast(const FoldLoops& l, const DeviceNumbers& device) {
                        outputs * (indexed_item + tests * tested_tap) + columns * added_column, device);
 }
 
-// A thread computes an angle for up to eight lines of one position.
+// Loads and rotations wait for each other.
 Result<Forecast> forecast(const RotaryLoops& l, const DeviceNumbers& device) {
   constexpr double block_threads = 256, pack_pairs = 8;
   double lines = 1, positions = 1;

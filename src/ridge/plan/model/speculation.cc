@@ -10,7 +10,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_draft_tokens = 64, max_draft_tokens_tried = 16;
+constexpr std::int64_t max_draft_tokens = 64;
 
 // Returns the step in which `new_tokens` of each sequence are new; the first of them sees `context` tokens.
 Result<ModelStep> predict_new_tokens(const model::ModelConfig& config, const ModelRequest& request,

@@ -14,6 +14,8 @@
 
 namespace ridge {
 
+inline constexpr std::int64_t max_draft_tokens_tried = 16;  // In the search for the fastest number
+
 struct ModelRequest;
 
 struct SpeculationRequest {

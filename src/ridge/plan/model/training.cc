@@ -170,6 +170,14 @@ Status check_training(const TrainingRequest& request) {
         fmt::format("expected a --batch that --dp times --accumulate divides, found --batch {} --dp {} "
                     "--accumulate {}",
                     request.counts.batch, request.data_parallel, request.accumulated));
+  const bool has_ranks_of_both = request.expert_parallel > 1 && request.data_parallel > 1;
+  if (has_ranks_of_both && request.tensor_parallel.value_or(1) > 1)
+    return usage_error("expected training with --tp, or with --ep and --dp, found all three");
+  if (has_ranks_of_both && request.expert_parallel != request.data_parallel)
+    return usage_error(
+        fmt::format("expected --ep equal to --dp in training with several data ranks, found --ep {} --dp {}",
+                    request.expert_parallel, request.data_parallel),
+        "with fewer expert ranks, several chips would have the same experts, which is not counted yet");
   if (request.zero_stage > 0 && request.data_parallel < 2)
     return usage_error(fmt::format("expected --zero {} together with --dp of at least 2", request.zero_stage),
                        "the data ranks divide the state");

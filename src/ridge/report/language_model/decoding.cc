@@ -45,8 +45,10 @@ std::string speculation_details_text(const ModelOnMachine& x) {
                                 : fmt::format("{} for the draft tokens of {}", step_seconds(s.step.draft_s), s.draft);
   std::string best = "no number of draft tokens is faster than none";
   if (s.best.draft_tokens > 0)
-    best = fmt::format("the fastest is {} draft token{}: {} per token", s.best.draft_tokens,
-                       s.best.draft_tokens == 1 ? "" : "s", step_seconds(s.best.token_s()));
+    best = fmt::format("the fastest is {} draft token{}{}: {} per token", s.best.draft_tokens,
+                       s.best.draft_tokens == 1 ? "" : "s",
+                       s.best.draft_tokens == max_draft_tokens_tried ? ", the most that are tried" : "",
+                       step_seconds(s.best.token_s()));
   return fmt::format("a step takes {} to verify {} tokens and yields {} on average ({} accepted); {}; {}",
                      step_seconds(s.step.verify_s), s.step.draft_tokens + 1, format_significant(s.step.tokens, 3),
                      format_percent(s.acceptance), draft, best);

@@ -162,7 +162,7 @@ template <class T, int count> TILE_FN EpilogueVector<count> widen_pairs(const st
 
 // Direction of a thread's elements: consecutive columns of a row, or consecutive rows of a column.
 enum class RunDirection { row, column };
-// The `count` (1, 2, 4 or 8) elements of the output that a thread processes together.
+// The `count` (1, 2 or 8) elements of the output that a thread processes together.
 template <int count, RunDirection run> struct EpilogueRun {
   static constexpr int pairs = (count + 1) / 2;
   Index row, col, batch;
