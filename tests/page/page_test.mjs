@@ -167,7 +167,7 @@ const tests = {
 
   async 'the page of a model says what does not fit or is not known, and keeps its sizes in a link'() {
     await browser.show(pages.model, {hash: '#batch=4096&context=8192&on=h200&chips=8&weights=int8'});
-    assert.match(await browser.run(text('answer')), /8 x h200: a token of each of 4\u202f096 sequences [^]*DOES NOT FIT in 150\.8 GB/);
+    assert.match(await browser.run(text('answer')), /8 x h200, whose memory is too small: a token of each of 4\u202f096 sequences [^]*DOES NOT FIT in 150\.8 GB/);
     assert.equal(await browser.run('document.querySelector(".memory").className'), 'memory over');
     assert.ok((await browser.run(table('machines')))['h200 (does not fit)'], 'the table of machines says it, too');
     assert.match(await browser.run(text('frontlegend')), /these sizes, which do not fit/);

@@ -66,8 +66,8 @@ class ExpressionEvaluator {
   // times, and the rows of functions along dimensions.
   struct EvaluatedRow {
     std::vector<ValueWithError> values;
-    // What the function's elements share, as far as it needs it: the maximum or minimum, the sum of the values or of
-    // softmax's exponentials, the mean, and the inverse root mean square
+    // All elements of the function share these, each set if the function uses it. `total` is the sum of the values, or
+    // of softmax's exponentials.
     ValueWithError extreme = {}, total = {}, mean = {}, inverse_rms = {};
   };
   struct EvaluationCache {

@@ -97,7 +97,7 @@ Status add_steps(const model::ModelConfig& config, ModelRequest request, const M
   RIDGE_TRY(plain, predict_speculation_step(config, request, 0, machine));
   out.plain_s = plain.token_s();
   out.best = out.step.token_s() < plain.token_s() ? out.step : plain;
-  for (std::int64_t k = 1; k <= max_draft_tokens_tried; ++k) {
+  for (std::int64_t k = 1; k <= max_searched_draft_tokens; ++k) {
     const auto other = predict_speculation_step(config, request, k, machine);
     if (!other) break;  // More positions than the model has
     if (other->token_s() < out.best.token_s()) out.best = *other;

@@ -14,7 +14,7 @@
 
 namespace ridge {
 
-inline constexpr std::int64_t max_draft_tokens_tried = 16;  // In the search for the fastest number
+inline constexpr std::int64_t max_searched_draft_tokens = 16;  // In the search for the fastest number
 
 struct ModelRequest;
 

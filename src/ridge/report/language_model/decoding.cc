@@ -47,7 +47,7 @@ std::string speculation_details_text(const ModelOnMachine& x) {
   if (s.best.draft_tokens > 0)
     best = fmt::format("the fastest is {} draft token{}{}: {} per token", s.best.draft_tokens,
                        s.best.draft_tokens == 1 ? "" : "s",
-                       s.best.draft_tokens == max_draft_tokens_tried ? ", the most that are tried" : "",
+                       s.best.draft_tokens == max_searched_draft_tokens ? ", the upper end of the search" : "",
                        step_seconds(s.best.token_s()));
   return fmt::format("a step takes {} to verify {} tokens and yields {} on average ({} accepted); {}; {}",
                      step_seconds(s.step.verify_s), s.step.draft_tokens + 1, format_significant(s.step.tokens, 3),
