@@ -14,9 +14,11 @@ namespace {
 template <class Answer, class Predict>
 Result<std::vector<Answer>> predict_on_each(const std::vector<MachineChoice>& machines, Predict&& predict) {
   std::vector<Answer> out;
+  std::optional<Error> first;
   for (const MachineChoice& choice : machines) {
     RIDGE_TRY(machine, machine_of(choice));
     Result<Answer> answer = predict(machine);
+    if (!answer && !first) first = answer.error();
     if (!answer && (machines.size() == 1 || answer.error().kind == ErrorKind::usage)) return answer.error();
     if (!answer) {
       out.emplace_back();
@@ -26,7 +28,7 @@ Result<std::vector<Answer>> predict_on_each(const std::vector<MachineChoice>& ma
     if (answer) out.push_back(*std::move(answer));
   }
   if (std::all_of(out.begin(), out.end(), [](const Answer& x) { return !x.unavailable.empty(); }))
-    return absent_error(out.front().unavailable, "none of the machines has numbers");
+    return *first;
   return out;
 }
 
