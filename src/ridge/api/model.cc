@@ -27,8 +27,7 @@ Result<std::vector<Answer>> predict_on_each(const std::vector<MachineChoice>& ma
     }
     if (answer) out.push_back(*std::move(answer));
   }
-  if (std::all_of(out.begin(), out.end(), [](const Answer& x) { return !x.unavailable.empty(); }))
-    return *first;
+  if (std::all_of(out.begin(), out.end(), [](const Answer& x) { return !x.unavailable.empty(); })) return *first;
   return out;
 }
 
