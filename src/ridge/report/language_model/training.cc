@@ -31,8 +31,8 @@ double tokens_per_s(const TrainingStep& x) { return x.tokens() / x.step_s; }
 // "33.1 days", "5.20 hours"
 std::string duration_text(double seconds) {
   const double days = seconds / 86400;
-  return days >= 2 ? fmt::format("{} days", days < 1000 ? format_significant(days, 3) : grouped(days))
-                   : fmt::format("{} hours", format_significant(24 * days, 3));
+  if (days < 2) return fmt::format("{} hours", format_significant(24 * days, 3));
+  return fmt::format("{} days", days < 1000 ? format_significant(days, 3) : grouped(days));
 }
 
 std::string cost_text(double cost) { return cost < 100 ? format_significant(cost, 3) : grouped(cost); }
