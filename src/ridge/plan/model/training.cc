@@ -355,6 +355,11 @@ Result<TrainingStep> predict_training(const model::ModelConfig& config, const Tr
                        "the gradients of a recurrence are not there yet");
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
   RIDGE_TRY(out, choose_training_chips(config, request, machine));
+  if (!request.tensor_parallel && request.data_parallel > 1 && out.layout.tensor > 1)
+    out.notes.push_back(fmt::format(
+        "{} chips do not hold the step, so --tp {} is added; --zero, --accumulate and --recompute full need "
+        "less memory",
+        request.data_parallel, out.layout.tensor));
   RIDGE_TRY(count, model::count_model(config, request.counts));
   out.parameters = static_cast<double>(count.active_parameters);
   out.not_on_record = list_times_not_on_record(machine, out.layout.chips());
