@@ -479,8 +479,10 @@ TileProblem make_gemv_problem(const MatmulCall& call) {
     x.major = Major::mn;
     x.line_stride = copy_line_stride(x);
   };
-  make_columns_contiguous(t.a);
-  make_columns_contiguous(t.b);
+  if (t.batch > 1) {
+    make_columns_contiguous(t.a);
+    make_columns_contiguous(t.b);
+  }
   if (t.size.m <= max_gemv_rows || t.size.n != 1 || t.d_line_stride != 1) return t;
   t.d_transposed = !t.d_transposed;
   std::swap(t.size.m, t.size.n);
