@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "ridge/base/ceil_div.h"
 #include "ridge/base/file.h"
 #include "ridge/base/fitted_file.h"
 #include "ridge/model/embedded.h"
@@ -40,27 +39,20 @@ enum Column : std::uint8_t {
 // The public benchmark whose points name the attention's parallelism draws each length from [0.8 L, L].
 constexpr double mean_length = 0.9;
 
-constexpr std::string_view gpt_oss_120b = R"({"model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 36,
-  "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 201088,
-  "intermediate_size": 2880, "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128,
-  "attention_bias": true, "tie_word_embeddings": false, "hidden_act": "silu",
-  "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn",
-  "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}})";
-
 struct ServedModel {
-  std::string_view published, shipped;  // No shipped config: gpt_oss_120b
+  std::string_view published, shipped;
   bool has_block_scales = false;
 };
-constexpr ServedModel served_models[] = {{"openai/gpt-oss-120b", "", false},
+constexpr ServedModel served_models[] = {{"openai/gpt-oss-120b", "gpt_oss_120b", false},
                                          {"Qwen/Qwen3-235B-A22B-FP8", "qwen3_235b_a22b", true},
                                          {"meta-llama/Llama-3.1-70B", "llama_3_70b", false},
                                          {"deepseek-ai/DeepSeek-R1", "deepseek_v3", true}};
 
-Result<model::ModelConfig> make_config(const std::string& published, std::int64_t chips) {
+Result<model::ModelConfig> make_config(const std::string& published) {
   const auto known = std::find_if(std::begin(served_models), std::end(served_models),
                                   [&](const ServedModel& each) { return each.published == published; });
   if (known == std::end(served_models)) return input_error(fmt::format("unknown model '{}'", published));
-  std::string text(gpt_oss_120b);
+  std::string text;
   for (const EmbeddedModel& each : embedded_models())
     if (each.name == known->shipped) text = std::string(each.json);
   if (known->has_block_scales) {
@@ -68,10 +60,7 @@ Result<model::ModelConfig> make_config(const std::string& published, std::int64_
     json["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
     text = json.dump();
   }
-  RIDGE_TRY(config, model::parse_config(text, published, published));
-  // Kernels pad a chip's part of an expert to the 32 weights that share a scale.
-  if (known->shipped.empty()) config.experts->width = 32 * chips * ceil_div(config.experts->width, 32 * chips);
-  return config;
+  return model::parse_config(text, published, published);
 }
 
 struct Row {
@@ -117,7 +106,7 @@ Status add_point(const Row& row, ServingPoints& out) {
   // Points of the public benchmark give the product of both numbers as tp if the same chips divide experts twice.
   const bool is_product = !row.text(dp_attention).empty() && expert_columns > 1 && expert_groups > 1;
   const auto chips = static_cast<std::int64_t>(is_product ? expert_columns : division);
-  RIDGE_TRY(config, make_config(row.text(model_name), chips));
+  RIDGE_TRY(config, make_config(row.text(model_name)));
   RIDGE_TRY(request, make_request(row, chips));
   RIDGE_TRY(machine, find_machine(row.text(system_name)));
   RIDGE_TRY(work, count_serving_work(config, request, machine));

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "ridge/plan/model/collective_bound.h"
 #include "ridge/program/load.h"
 #include "ridge/roofline/memory.h"
 #include "ridge/roofline/prediction.h"
@@ -73,30 +74,25 @@ void add_modules(const model::PartProgram& part, const AnalyzedPart& step, PartS
   }
 }
 
-// Seconds and sent bytes of a collective.
-struct CollectiveCost {
-  double seconds = 0, bytes_sent = 0;
-};
-using CollectiveCosts = std::map<std::string, CollectiveCost>;  // By program; layers have the same collectives
+using CollectiveBounds = std::map<std::string, CollectiveBound>;  // By program; layers have the same collectives
 
-// Returns the cost, which is computed once.
-Result<CollectiveCost> find_collective_cost(const std::string& text, const Machine& machine, CollectiveCosts& known) {
-  if (const auto found = known.find(text); found != known.end()) return found->second;
-  RIDGE_TRY(loaded, load_program(text, DType::bf16));
-  RIDGE_TRY(explanation, explain(loaded.program, machine, {}, {}, Thresholds::skipped));
-  const CollectiveCost cost{explanation.total.time_network_s.value_or(0), explanation.total.bytes_sent.value_or(0)};
-  known.emplace(text, cost);
-  return cost;
+// Returns the bound, which is computed once.
+Result<CollectiveBound> find_collective_bound(const std::string& program, const Machine& machine,
+                                              CollectiveBounds& known) {
+  if (const auto found = known.find(program); found != known.end()) return found->second;
+  RIDGE_TRY(bound, predict_collective(program, machine));
+  known.emplace(program, bound);
+  return bound;
 }
 
 // Adds the collectives of a part as one module.
-Status add_collectives(const model::PartProgram& part, const Machine& machine, CollectiveCosts& known, PartStep& out) {
+Status add_collectives(const model::PartProgram& part, const Machine& machine, CollectiveBounds& known, PartStep& out) {
   if (part.collectives.empty()) return Done{};
   ModuleStep module{.part = part.name, .module = "network", .layers = part.count, .limiter = Limiter::network};
   for (const std::string& text : part.collectives) {
-    RIDGE_TRY(cost, find_collective_cost(text, machine, known));
-    module.bytes_sent += cost.bytes_sent;
-    module.bound_s += cost.seconds;
+    RIDGE_TRY(bound, find_collective_bound(text, machine, known));
+    module.bytes_sent += bound.bytes_sent;
+    module.bound_s += bound.seconds;
   }
   if (out.predicted_s) module.predicted_s = Interval{module.bound_s, module.bound_s, module.bound_s};
   out.modules.push_back(std::move(module));
@@ -154,7 +150,7 @@ Status add_plan(const AnalyzedPart& step, const PlanRequest& plan, PartStep& out
 }
 
 Result<PartStep> predict_part(const model::PartProgram& part, const Machine& machine,
-                              const std::optional<PlanRequest>& plan, CollectiveCosts& collectives) {
+                              const std::optional<PlanRequest>& plan, CollectiveBounds& collectives) {
   RIDGE_TRY(step, explain_part(part, machine));
   PartStep out{.layers = part.count, .kernels = std::ssize(part.modules)};
   add_modules(part, step, out);
@@ -187,7 +183,7 @@ void add_module_totals(ModelStep& out) {
 Result<std::vector<PartStep>> predict_parts(const model::ModelPrograms& programs, const Machine& machine,
                                             const std::optional<PlanRequest>& plan) {
   std::vector<PartStep> out;
-  CollectiveCosts collectives;
+  CollectiveBounds collectives;
   bool is_predicted = true;  // Parts are not planned after one that has no prediction
   for (const model::PartProgram& part : programs.parts) {
     RIDGE_TRY(step, predict_part(part, machine, is_predicted ? plan : std::nullopt, collectives));

@@ -73,7 +73,7 @@ struct ModelStep {
   std::optional<Interval> predicted_s = {};  // With the network's bound; nullopt if not requested or without a model
   // Memory of one chip of the fullest stage while the step runs. Activations are those of the part that needs the most.
   double parameter_bytes = 0, cache_bytes = 0, activation_bytes = 0;
-  double scale_bytes = 0;               // Scales of quantized weights; 0 if nothing has counted them
+  double scale_bytes = 0;               // Scales of quantized weights, and encoders; 0 if nothing has counted them
   std::string missing = {};             // Rates that the machine lacks, so that the times leave them out
   std::string remark = {};              // Caveat about the prediction
   std::vector<std::string> notes = {};  // Sentences about what the programs leave out

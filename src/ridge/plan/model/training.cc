@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ridge/base/contains.h"
+#include "ridge/plan/model/collective_bound.h"
 #include "ridge/plan/model/training_collectives.h"
 #include "ridge/program/load.h"
 #include "ridge/roofline/prediction.h"
@@ -100,7 +101,7 @@ struct TrainingCounter {
         .part = part.forward.name, .module = "network", .layers = part.forward.count, .limiter = Limiter::network};
     for (const std::string& text : collectives) {
       RIDGE_TRY(sent, predict_collective(text, machine));
-      module.bytes_sent += sent.bytes;
+      module.bytes_sent += sent.bytes_sent;
       module.bound_s += sent.seconds;
     }
     out.modules.push_back({.pass = pass, .step = std::move(module), .times = out.accumulated});
@@ -237,7 +238,7 @@ Status add_data_collectives(const TrainingRequest& request, const Machine& machi
                            .step = {.part = "data ranks",
                                     .module = std::string(what),
                                     .layers = 1,
-                                    .bytes_sent = sent.bytes,
+                                    .bytes_sent = sent.bytes_sent,
                                     .bound_s = sent.seconds,
                                     .limiter = Limiter::network},
                            .is_between_data_ranks = true,

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include "ridge/base/ceil_div.h"
-#include "ridge/program/load.h"
-#include "ridge/roofline/prediction.h"
 
 namespace ridge {
 
@@ -30,13 +28,6 @@ std::string write_optimizer_program(std::int64_t parameters, DType weights) {
       "v2: f32[P] replaces v = 0.95 * v + 0.05 * g * g\n"
       "w2: f32[P] replaces w = w - 0.0001 * (m2 / (sqrt(v2) + 1e-8) + 0.1 * w)\n{}",
       parameters, dtype_name(weights), is_narrow ? fmt::format("wn: {}[P] = w2\n", dtype_name(weights)) : "");
-}
-
-Result<CollectiveBound> predict_collective(const std::string& program, const Machine& machine) {
-  RIDGE_TRY(loaded, load_program(program, DType::bf16));
-  auto explained = explain(loaded.program, machine, {}, {}, Thresholds::skipped);
-  if (!explained) return absent_error(explained.error().message);
-  return CollectiveBound{explained->total.time_network_s.value_or(0), explained->total.bytes_sent.value_or(0)};
 }
 
 }  // namespace ridge

@@ -5,8 +5,6 @@
 #include <string>
 
 #include "ridge/base/dtype.h"
-#include "ridge/base/result.h"
-#include "ridge/machine/machine.h"
 
 namespace ridge {
 
@@ -20,12 +18,5 @@ std::string write_data_collective(DataCollective kind, std::int64_t elements, DT
 // Returns Adam's program for this number of parameters. It reads gradients, two moments and weights in f32, and writes
 // the last three and, for weights of 16 bits, these.
 std::string write_optimizer_program(std::int64_t parameters, DType weights);
-
-struct CollectiveBound {
-  double seconds = 0;
-  double bytes = 0;  // Sent by one chip
-};
-// Returns the bound of a program of collectives. Errors: a machine without a link.
-Result<CollectiveBound> predict_collective(const std::string& program, const Machine& machine);
 
 }  // namespace ridge

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ridge/plan/model/collective_bound.h"
 #include "ridge/plan/model/training_collectives.h"
 
 namespace ridge {
@@ -121,7 +122,7 @@ TEST(Training, KeepsOnlyTheInputsOfLayersWithFullRecomputation) {
   request.recomputation = Recomputation::attention;
   const TrainingStep usual = predict("llama_3_8b", request);
   EXPECT_EQ(usual.recomputation_s, 0);
-  EXPECT_GT(full.recomputation_s, 0.9 * usual.forward_s * 0.9);
+  EXPECT_GT(full.recomputation_s, 0.8 * usual.forward_s) << "all layers, not the embedding and the head";
   EXPECT_LE(full.forward_s, usual.forward_s);
   EXPECT_DOUBLE_EQ(full.model_flops, usual.model_flops);
   EXPECT_GT(full.flops, 1.2 * usual.flops);
@@ -195,9 +196,9 @@ TEST(Training, WritesCollectivesOfDataRanks) {
   const auto between = predict_collective(write_data_collective(DataCollective::all_reduce, 1 << 30, DType::bf16, 8, 8),
                                           *find_machine("h100"));
   ASSERT_TRUE(within && between);
-  EXPECT_DOUBLE_EQ(within->bytes, 2.0 * 7 / 8 * 2 * (1 << 30));
-  EXPECT_DOUBLE_EQ(between->bytes, within->bytes);
-  EXPECT_NEAR(between->seconds, between->bytes / 50e9, 0.01 * between->seconds);
+  EXPECT_DOUBLE_EQ(within->bytes_sent, 2.0 * 7 / 8 * 2 * (1 << 30));
+  EXPECT_DOUBLE_EQ(between->bytes_sent, within->bytes_sent);
+  EXPECT_NEAR(between->seconds, between->bytes_sent / 50e9, 0.01 * between->seconds);
   EXPECT_LT(within->seconds, between->seconds / 5);
 }
 

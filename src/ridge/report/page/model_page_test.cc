@@ -21,14 +21,6 @@ namespace {
 
 constexpr int points_per_model = 3;
 
-// Windows, experts, sinks and block scales; the shipped configs have no quantization_config.
-constexpr std::string_view quantized_config = R"({"model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 36,
-  "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 201088,
-  "intermediate_size": 2880, "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128,
-  "attention_bias": true, "tie_word_embeddings": false, "hidden_act": "silu",
-  "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn",
-  "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}})";
-
 Json module_step_json(const ModuleStep& m) {
   return {{"part", m.part},         {"name", m.module},   {"layers", m.layers},
           {"flops", m.flops},       {"bytes", m.bytes},   {"parameters", m.parameter_bytes},
@@ -143,8 +135,6 @@ TEST(ModelPage, ScriptsAnswerAsTheCommandLine) {
     const auto config = *model::find_config(name);
     return config.recurrent || config.indexer || config.has_chunks;
   });
-  names.push_back(folder.path() + "/gpt_oss.json");
-  ASSERT_TRUE(write_file(names.back(), quantized_config).ok());
   for (const std::string& name : names) all.push_back(model_case_json(name, random));
   const std::string file = folder.path() + "/points.json", source = RIDGE_SOURCE_DIR;
   ASSERT_TRUE(write_file(file, all.dump()).ok());

@@ -1,0 +1,18 @@
+// Bound of collectives that a step of a model starts.
+#pragma once
+
+#include <string>
+
+#include "ridge/base/result.h"
+#include "ridge/machine/machine.h"
+
+namespace ridge {
+
+struct CollectiveBound {
+  double seconds = 0;
+  double bytes_sent = 0;  // By one chip
+};
+// Returns the bound of a program of collectives. Errors: a machine without a link.
+Result<CollectiveBound> predict_collective(const std::string& program, const Machine& machine);
+
+}  // namespace ridge
