@@ -70,7 +70,7 @@ struct FusionBoundary {
 
 struct FusionPlan {
   Target target = Target::cpu;
-  std::set<int> unsorted_routing = {};     // Those of FuseOptions
+  std::set<int> unsorted_routing = {};     // Routed products whose rows are not sorted by expert
   bool full_row_kernels = true;            // false if functions along dimensions take one step each
   std::vector<FusionGroup> groups;         // in execution order
   std::vector<FusionBoundary> boundaries;  // ordered by `consumer`
