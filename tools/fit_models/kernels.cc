@@ -9,6 +9,7 @@
 
 #include "fit_models/epilogues.h"
 #include "fit_models/files.h"
+#include "fit_models/layers.h"
 #include "fit_models/rewrite.h"
 #include "fit_models/spreads.h"
 #include "ridge/base/file.h"
@@ -224,6 +225,9 @@ Result<KernelConstants> fit_kernels(const Samples& samples, const Form& form, co
   const auto epilogues = read_epilogues(root, results->h200, *h200);
   if (!epilogues) return epilogues.error();
   fit_epilogues(*epilogues, *h200, numbers);
+  const auto layers = read_layers(root, results->h200);
+  if (!layers) return layers.error();
+  numbers.kernel_switch_cycles = fit_kernel_switch(*layers) * h200->clock_hz;
   for (const NamedNumber<KernelConstants>& x : named_kernel_constants()) numbers.*x.member = rounded(numbers.*x.member);
   print_held_out_epilogues(*epilogues, *h200, numbers);
   fit_loops(results->loops, *h200, numbers);

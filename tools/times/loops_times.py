@@ -2,7 +2,8 @@
 """Times gathers, scatters, sums along an axis, recurrences, top-k, sorting and depthwise convolutions: `ridge run` and PyTorch.
 
     loops_times.py ridge OUT.json               on this CPU with one and two threads; medians of at least five passes
-    loops_times.py ridge OUT.json --on cuda     on a device: launches in a CUDA graph over rotating operands, so that L2 is cold"""
+    loops_times.py ridge OUT.json --on cuda     on a device: launches in a CUDA graph over rotating operands, so that L2 is cold;
+                                                with --only gather,scatter these kinds alone"""
 import statistics
 from functools import partial
 
@@ -93,9 +94,11 @@ def time_torch_on_device(make_call, operand_bytes, rounds):
     return statistics.median(found["torch"]) / 1e3 / launches
 
 
-def time_on_device(ridge, out, rounds):
+def time_on_device(ridge, out, rounds, only):
     result = harness.Result(out, torch.cuda.get_device_name())
     for kind, program, sizes, make_call in list_cases(on_cuda=True):
+        if only and kind not in only.split(","):
+            continue
         total = harness.run_json([ridge, "run", program, *size_words(sizes), "--on", "cuda", "--json"])["total"]
         row = {"kind": kind, "program": program, **sizes, "ridge_s": total["measured_s"]["median"],
                "torch_s": time_torch_on_device(make_call, total["bytes"], rounds), "predicted_s": total.get("expected_s"),
@@ -109,9 +112,9 @@ def size_words(sizes):
 
 
 def main():
-    arguments = harness.parse_arguments(__doc__, "ridge out", 3, on="cpu")
+    arguments = harness.parse_arguments(__doc__, "ridge out", 3, on="cpu", only="")
     if arguments.on == "cuda":
-        return time_on_device(arguments.ridge, arguments.out, arguments.rounds)
+        return time_on_device(arguments.ridge, arguments.out, arguments.rounds, arguments.only)
     result = harness.Result(arguments.out, f"{harness.name_cpu()}, {THREADS} threads")
     for kind, program, sizes, make_call in list_cases(on_cuda=False):
         call, words = make_call(), [program, *size_words(sizes)]

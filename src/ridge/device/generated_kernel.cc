@@ -10,6 +10,8 @@ std::string make_kernel_source(const GeneratedKernel& kernel, std::string_view h
   out += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel.threads) +
          (kernel.min_blocks_per_sm > 0 ? ", " + std::to_string(kernel.min_blocks_per_sm) : "") + ") ";
   out += "ridge_kernel(const __grid_constant__ Arguments a) {\n";
+  // The next kernel may start; this one waits until the earlier ones have ended.
+  out += "asm volatile(\"griddepcontrol.launch_dependents;\\ngriddepcontrol.wait;\" ::: \"memory\");\n";
   out += body;
   return out + "}\n}  // namespace ridge::tile::cuda\n";
 }

@@ -51,10 +51,20 @@ cudaError_t launch_kernel(void (*kernel)(Parameters...), const LaunchShape& shap
   return cudaLaunchKernelEx(&config.get(), kernel, arguments...);
 }
 
+// Launches a kernel that may start before the earlier ones end. It must call wait_for_earlier_kernels() before it
+// accesses memory that they access.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_dependent(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
                              const Arguments&... arguments) {
   return launch_kernel(kernel, shape, LaunchOrder::may_overlap, stream, arguments...);
 }
+
+#ifdef __CUDACC__
+// Lets the next kernel of the stream start, and returns when the earlier ones have ended.
+__device__ inline void wait_for_earlier_kernels() {
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
+}
+#endif
 
 }  // namespace ridge::device

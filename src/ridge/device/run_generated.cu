@@ -78,7 +78,7 @@ Status launch_generated(const GeneratedKernel& kernel, CUstream_st* stream) {
   const std::int64_t concurrent_blocks = std::int64_t{code.max_clusters} * kernel.cluster_blocks;
   const LaunchConfig config(
       launch_shape(kernel, kernel.persistent ? std::min(kernel.blocks, concurrent_blocks) : kernel.blocks),
-      LaunchOrder::after_earlier_kernels, stream);
+      LaunchOrder::may_overlap, stream);
   auto* words = const_cast<std::uint64_t*>(kernel.arguments.data());
   void* arguments[] = {words};
   return to_status(cudaLaunchKernelExC(&config.get(), reinterpret_cast<const void*>(code.kernel), arguments),

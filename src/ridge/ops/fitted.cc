@@ -45,6 +45,7 @@ constexpr NamedNumber<KernelConstants> kernel_constant_fields[] = {
     {"column_row", &KernelConstants::column_row_instructions},
     {"depthwise", &KernelConstants::depthwise_factor},
     {"routed_time", &KernelConstants::routed_time_factor},
+    {"kernel_switch", &KernelConstants::kernel_switch_cycles},
     {"rotary_wait", &KernelConstants::rotary_wait_cycles},
     {"rotary_time", &KernelConstants::rotary_time_factor},
 };
@@ -111,6 +112,10 @@ const KernelConstants& kernel_constants() {
   return override_numbers == nullptr ? all : *override_numbers;
 }
 std::span<const NamedNumber<KernelConstants>> named_kernel_constants() { return kernel_constant_fields; }
+
+double kernel_switch_seconds(const DeviceNumbers& device) {
+  return kernel_constants().kernel_switch_cycles / device.clock_hz;
+}
 
 KernelConstantsOverride::KernelConstantsOverride(const KernelConstants& numbers) { override_numbers = &numbers; }
 KernelConstantsOverride::~KernelConstantsOverride() { override_numbers = nullptr; }

@@ -31,12 +31,17 @@ struct KernelConstants {
   double column_load_instructions, column_row_instructions;  // Depthwise convolution with channels second
   double depthwise_factor;                                   // The same with channels last
   double routed_time_factor;
+  double kernel_switch_cycles;
   double rotary_wait_cycles, rotary_time_factor;
 };
 const KernelConstants& kernel_constants();
 Result<KernelConstants> parse_kernel_constants(std::string_view csv, const std::string& source);
 
 std::span<const NamedNumber<KernelConstants>> named_kernel_constants();
+
+// Returns by how many seconds a kernel that starts after another one of a program takes longer than in timings of it
+// alone.
+double kernel_switch_seconds(const DeviceNumbers& device);
 
 // While an object of this class exists, kernel_constants() returns `numbers`. For fitting. Not thread-safe; do not
 // nest.

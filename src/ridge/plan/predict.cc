@@ -10,6 +10,7 @@
 #include "ridge/machine/function_costs.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/chain/model.h"
+#include "ridge/ops/fitted.h"
 #include "ridge/ops/fused/model.h"
 #include "ridge/ops/loops/model.h"
 #include "ridge/ops/product/model.h"
@@ -346,11 +347,12 @@ Result<PlannedProgram> predict_program(const Program& program, const Explanation
                           : add_device_kernels(out, context, request));
   if (request.with_overheads) add_overheads(out, context, group_predictions, request.library);
   out.bound = group_predictions.total;
+  if (device && !is_cpu && out.kernels.size() > 1) out.switch_s = ops::kernel_switch_seconds(*device);
   for (const GroupPrediction& op : out.kernels) {
     out.has_model = out.has_model && op.has_model;
-    out.predicted_s.low += op.predicted_s.low;
-    out.predicted_s.expected += op.predicted_s.expected;
-    out.predicted_s.high += op.predicted_s.high;
+    out.predicted_s.low += op.predicted_s.low + out.switch_s;
+    out.predicted_s.expected += op.predicted_s.expected + out.switch_s;
+    out.predicted_s.high += op.predicted_s.high + out.switch_s;
   }
   return out;
 }

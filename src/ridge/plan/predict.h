@@ -58,10 +58,11 @@ struct PlannedProgram {
   FusionPlan fusion;
   std::vector<GroupPrediction> kernels;  // one for each of FusionPlan::groups
   std::vector<int> results;              // result tensor of each statement
-  Interval predicted_s;                  // sum over the kernels
-  std::string remark;                    // caveat about the machine's parameters, or empty
-  bool has_model = true;                 // false if a kernel has none
-  Prediction bound = {};                 // bound of these kernels, one after another
+  Interval predicted_s;                  // sum over the kernels, with `switch_s` for each
+  double switch_s = 0;    // time that a kernel takes in addition after another one on a device; 0 if there is only one
+  std::string remark;     // caveat about the machine's parameters, or empty
+  bool has_model = true;  // false if a kernel has none
+  Prediction bound = {};  // bound of these kernels, one after another
 };
 
 // Returns the prediction. `explanation` must belong to `program`. Errors: a machine that is neither a Hopper nor this

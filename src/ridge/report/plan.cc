@@ -216,6 +216,7 @@ void add_plans(Json& out, const Report& report) {
                             {"why", boundary.reason}});
   out["alive_bytes"] = {{"before", planned.fusion.live_bytes_before}, {"after", planned.fusion.live_bytes_after}};
   out["total"]["predicted_s"] = predicted_json(planned.predicted_s, planned.has_model);
+  out["between_kernels_s"] = static_cast<double>(planned.kernels.size()) * planned.switch_s;
   out["library"] = name(report.library);
   if (!planned.remark.empty()) out["plan_remark"] = planned.remark;
 }
@@ -237,6 +238,9 @@ Cells plan_table(const Report& report) {
   const std::vector<GroupPrediction>& plans = report.planned->kernels;
   Cells rows{{"op", "kernel", "stages", "split", "waves", "expected", "low .. high", "traffic", "from memory"}};
   for (std::size_t i = 0; i < plans.size(); ++i) rows.push_back(plan_row(kernel_name(report, i), plans[i]));
+  const double switches_s = static_cast<double>(plans.size()) * report.planned->switch_s;
+  if (switches_s > 0)
+    rows.push_back({"between kernels", "-", "-", "-", "-", format_with_prefix(switches_s, "s"), "-", "-", "-"});
   if (plans.size() > 1) rows.push_back(plan_row("total", total_plan(*report.planned)));
   return rows;
 }

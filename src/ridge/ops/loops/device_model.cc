@@ -101,10 +101,14 @@ Result<Forecast> forecast(const GatherScatterLoops& l, const DeviceNumbers& devi
     const double table = bytes_of(l.values, real(l.index_extent) * std::abs(real(l.index_stride)));
     const double read = std::ceil(row_bytes / sector_bytes) * sector_bytes / row_bytes * values_bytes;
     const bool is_cached = table > 0 && table <= real(device.l2_bytes) / 2;
+    // Wide rows are limited by their bytes alone: warps that copy their parts have many loads in flight.
+    const bool is_wide =
+        l.values == l.result && cuda::is_wide_gather(static_cast<std::int64_t>(row_bytes / item_bytes));
+    const double item_instructions = is_wide ? 0 : kernel_constants().gather_item_instructions;
     Forecast out = make_fitted("gather", "gather",
                                index_bytes + (is_cached ? std::min(table, read) : read) + bytes_of(l.result, elements),
-                               kernel_constants().gather_item_instructions * items, device);
-    out.seconds += kernel_constants().gather_wait_cycles / device.clock_hz;
+                               item_instructions * items, device);
+    if (!is_wide) out.seconds += kernel_constants().gather_wait_cycles / device.clock_hz;
     return out;
   }
   const double results = real(l.result_elements), result_items = bytes_of(l.values, results) / item_bytes;

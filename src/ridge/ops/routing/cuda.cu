@@ -6,6 +6,7 @@
 
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
+#include "ridge/device/launch_kernel.h"
 #include "ridge/ops/routing/cuda.h"
 
 namespace ridge::ops::cuda {
@@ -35,6 +36,7 @@ __device__ int sum_over_block(int mine) {
 
 // Writes the number of rows that group g keeps to kept[g]; one block per group.
 __global__ void __launch_bounds__(threads) count_rows_kernel(Indices indices, int groups, int capacity, int* kept) {
+  device::wait_for_earlier_kernels();
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
     int mine = 0;
 #pragma unroll 8
@@ -65,6 +67,7 @@ __device__ PrefixCount count_in_earlier_warps(int mine) {
 // Writes the start of group g and the row of each index of g; the first block also marks indices without a group as -1.
 __global__ void __launch_bounds__(threads)
     assign_rows_kernel(Indices indices, int groups, int* starts, int* rows, const int* kept) {
+  device::wait_for_earlier_kernels();
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
     int mine = 0;
     for (int before = static_cast<int>(threadIdx.x); before < g; before += threads) mine += kept[before];
@@ -110,6 +113,7 @@ constexpr int move_threads = 256, move_warps = move_threads / 32;
 template <class Word, bool restores_order> __global__ void __launch_bounds__(move_threads)
     move_kernel(const Word* from, Word* to, const int* rows, std::int64_t count, std::int64_t indices_per_row,
                 std::int64_t words) {
+  device::wait_for_earlier_kernels();
   const std::int64_t step = std::int64_t{gridDim.x} * move_warps;
   for (std::int64_t i = std::int64_t{blockIdx.x} * move_warps + threadIdx.x / 32; i < count; i += step) {
     const std::int64_t row = rows[i];
@@ -122,14 +126,12 @@ template <class Word, bool restores_order> __global__ void __launch_bounds__(mov
 
 template <class Word> void move_rows(const RoutingProblem& r, const void* from, void* to, const int* rows,
                                      std::int64_t words, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(
-      std::min<std::int64_t>((r.index_count + move_warps - 1) / move_warps, 8 * device::multiprocessor_count()));
-  if (r.restores_order)
-    move_kernel<Word, true><<<blocks, move_threads, 0, stream>>>(static_cast<const Word*>(from), static_cast<Word*>(to),
-                                                                 rows, r.index_count, r.indices_per_row, words);
-  else
-    move_kernel<Word, false><<<blocks, move_threads, 0, stream>>>(
-        static_cast<const Word*>(from), static_cast<Word*>(to), rows, r.index_count, r.indices_per_row, words);
+  const device::LaunchShape shape{.blocks = std::min<std::int64_t>((r.index_count + move_warps - 1) / move_warps,
+                                                                   8 * device::multiprocessor_count()),
+                                  .threads = move_threads};
+  device::launch_dependent(r.restores_order ? move_kernel<Word, true> : move_kernel<Word, false>, shape, stream,
+                           static_cast<const Word*>(from), static_cast<Word*>(to), rows, r.index_count,
+                           r.indices_per_row, words);
 }
 
 }  // namespace
@@ -142,9 +144,9 @@ Status route_rows(const RoutingProblem& r, std::span<void* const> data, CUstream
     int* const kept = rows + r.index_count;
     const Indices indices{data[0], r.indices == DType::int8, r.index_count};
     const auto capacity = static_cast<int>(std::min<std::int64_t>(r.capacity, r.index_count));
-    const auto blocks = static_cast<unsigned>(std::min(groups, 65535));
-    count_rows_kernel<<<blocks, threads, 0, stream>>>(indices, groups, capacity, kept);
-    assign_rows_kernel<<<blocks, threads, 0, stream>>>(indices, groups, starts, rows, kept);
+    const device::LaunchShape shape{.blocks = std::min(groups, 65535), .threads = threads};
+    device::launch_dependent(count_rows_kernel, shape, stream, indices, groups, capacity, kept);
+    device::launch_dependent(assign_rows_kernel, shape, stream, indices, groups, starts, rows, kept);
   }
   const int* const rows = static_cast<const int*>(data[r.restores_order ? 0 : 2]) + groups + 1;
   const void* const from = data[1];

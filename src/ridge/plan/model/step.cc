@@ -142,6 +142,7 @@ Status add_plan(const AnalyzedPart& step, const PlanRequest& plan, PartStep& out
   for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
     ModuleStep& module = out.modules[find_module(step, planned.fusion.groups[i])];
     add(module.predicted_s, planned.kernels[i].predicted_s);
+    add(module.predicted_s, Interval{planned.switch_s, planned.switch_s, planned.switch_s});
   }
   out.remark = planned.remark;
   out.kernels = static_cast<std::int64_t>(planned.kernels.size());

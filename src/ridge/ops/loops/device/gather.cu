@@ -1,11 +1,13 @@
 // Gathers on a device. Elements that are copied as they are move in words: as wide as the rows allow, up to 16 bytes.
-// Others are converted. A thread moves several items together, so that its loads are in flight together.
+// Others are converted. A thread moves several items together, so that its loads are in flight together. A warp copies
+// parts of wide rows, whose index and addresses it finds once.
 #include "ridge/ops/loops/device/indexed.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int threads = 256, items_per_thread = 4, converted_width = 4;
+constexpr int threads = 256, warp_threads = 32, items_per_thread = 4, converted_width = 4;
+static_assert(gathered_part_words == warp_threads * items_per_thread);
 
 // Strides and the length of a row count words, or elements if these are converted.
 struct GatherLaunch {
@@ -45,6 +47,7 @@ __device__ void find_items(const GatherLaunch& run, int width, GatherItem (&out)
 }
 
 template <class Word> __global__ void __launch_bounds__(threads) copy_words_kernel(const GatherLaunch run) {
+  device::wait_for_earlier_kernels();
   GatherItem items[items_per_thread];
   find_items(run, 1, items);
   Word words[items_per_thread];
@@ -56,8 +59,33 @@ template <class Word> __global__ void __launch_bounds__(threads) copy_words_kern
     if (items[u].to >= 0) static_cast<Word*>(run.result)[items[u].to] = words[u];
 }
 
+// Each warp copies a row's next `gathered_part_words`, the last one of a row what is left.
+template <class Word> __global__ void __launch_bounds__(threads) copy_wide_rows_kernel(const GatherLaunch run) {
+  device::wait_for_earlier_kernels();
+  const std::int64_t part = (std::int64_t{blockIdx.x} * threads + threadIdx.x) / warp_threads;
+  const std::int64_t parts_per_row = count_gathered_parts(run.words);
+  const std::int64_t row = divide(part, parts_per_row);
+  if (row >= run.rows.points) return;
+  const std::int64_t first = (part - row * parts_per_row) * gathered_part_words + threadIdx.x % warp_threads;
+  const DeviceOffsets at = offsets_at(run.rows, row);
+  const std::int64_t index = run.indices(at.indices);
+  const bool exists = index >= 0 && index < run.index_extent;
+  const Word* const from = static_cast<const Word*>(run.values) + at.values + index * run.index_stride;
+  Word* const to = static_cast<Word*>(run.result) + at.result;
+  Word words[items_per_thread];
+#pragma unroll
+  for (int u = 0; u < items_per_thread; ++u) {
+    const std::int64_t column = first + u * warp_threads;
+    words[u] = exists && column < run.words ? from[column] : Word{};
+  }
+#pragma unroll
+  for (int u = 0; u < items_per_thread; ++u)
+    if (const std::int64_t column = first + u * warp_threads; column < run.words) to[column] = words[u];
+}
+
 template <NumberFormat from, NumberFormat to, int W> __global__ void __launch_bounds__(threads)
     convert_elements_kernel(const GatherLaunch run) {
+  device::wait_for_earlier_kernels();
   GatherItem items[items_per_thread];
   find_items(run, W, items);
   Pack<from, W> x[items_per_thread];
@@ -75,24 +103,33 @@ template <NumberFormat from, NumberFormat to, int W> __global__ void __launch_bo
   }
 }
 
-void convert(const GatherScatterLoops& l, const GatherLaunch& run, int width, cudaStream_t stream) {
-  const unsigned blocks = blocks_for(run.items, threads * items_per_thread);
+cudaError_t convert(const GatherScatterLoops& l, const GatherLaunch& run, int width, cudaStream_t stream) {
+  const device::LaunchShape shape{.blocks = blocks_for(run.items, threads * items_per_thread), .threads = threads};
+  cudaError_t error = cudaSuccess;
   with_format(l.values, [&]<NumberFormat from>() {
     with_format(l.result, [&]<NumberFormat to>() {
       if constexpr (from != to)
-        (width == converted_width ? convert_elements_kernel<from, to, converted_width>
-                                  : convert_elements_kernel<from, to, 1>)<<<blocks, threads, 0, stream>>>(run);
+        error = device::launch_dependent(width == converted_width ? convert_elements_kernel<from, to, converted_width>
+                                                                  : convert_elements_kernel<from, to, 1>,
+                                         shape, stream, run);
     });
   });
+  return error;
 }
 
-void copy(const GatherLaunch& run, int word, cudaStream_t stream) {
-  const unsigned blocks = blocks_for(run.items, threads * items_per_thread);
+cudaError_t copy(const GatherLaunch& run, int word, cudaStream_t stream) {
+  const auto launch = [&](auto kernel, std::int64_t blocks) {
+    return device::launch_dependent(kernel, {.blocks = blocks, .threads = threads}, stream, run);
+  };
+  if (word == widest_gathered_word && is_wide_gather(run.words))
+    return launch(copy_wide_rows_kernel<uint4>,
+                  blocks_for(run.rows.points * count_gathered_parts(run.words), threads / warp_threads));
+  const std::int64_t blocks = blocks_for(run.items, threads * items_per_thread);
   switch (word) {
-    case 16: return copy_words_kernel<uint4><<<blocks, threads, 0, stream>>>(run);
-    case 8: return copy_words_kernel<uint2><<<blocks, threads, 0, stream>>>(run);
-    case 4: return copy_words_kernel<std::uint32_t><<<blocks, threads, 0, stream>>>(run);
-    default: return copy_words_kernel<std::uint16_t><<<blocks, threads, 0, stream>>>(run);
+    case 16: return launch(copy_words_kernel<uint4>, blocks);
+    case 8: return launch(copy_words_kernel<uint2>, blocks);
+    case 4: return launch(copy_words_kernel<std::uint32_t>, blocks);
+    default: return launch(copy_words_kernel<std::uint16_t>, blocks);
   }
 }
 
@@ -129,8 +166,9 @@ Status run_gather(const GatherScatterLoops& l, std::span<void* const> data, CUst
     run.items = points * run.words / width;
   }
   run.rows = make_device_axes(axes.outer);
-  l.values == l.result ? copy(run, width * dtype_bits(l.values) / 8, stream) : convert(l, run, width, stream);
-  return device::to_status(cudaGetLastError(), "launching a gather");
+  return device::to_status(
+      l.values == l.result ? copy(run, width * dtype_bits(l.values) / 8, stream) : convert(l, run, width, stream),
+      "launching a gather");
 }
 
 }  // namespace ridge::ops::cuda

@@ -12,6 +12,16 @@ inline constexpr std::int64_t max_sorted_elements = std::int64_t{1} << 30;  // E
 inline constexpr std::int64_t max_bucketed_targets =
     640 * 1024;  // Rows of a scatter's result without a sort of all rows
 
+// Words of a row that a warp copies in a gather, and the bytes of a word there.
+inline constexpr std::int64_t gathered_part_words = 128, widest_gathered_word = 16;
+constexpr std::int64_t count_gathered_parts(std::int64_t words) {
+  return (words + gathered_part_words - 1) / gathered_part_words;
+}
+// True if rows of `words` words fill three quarters of the warps that copy their parts.
+constexpr bool is_wide_gather(std::int64_t words) {
+  return 4 * words >= 3 * count_gathered_parts(words) * gathered_part_words;
+}
+
 inline constexpr int max_collected_keys = 2048,
                      max_selected = 1024;               // Keys of a top-k that a block collects; largest count
 inline constexpr std::int64_t min_selection_ratio = 4;  // Elements of a line for each one that blocks select

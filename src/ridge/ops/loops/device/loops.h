@@ -10,6 +10,7 @@
 #include "ridge/base/dtype_set.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
+#include "ridge/device/launch_kernel.h"
 #include "ridge/device/workspace.h"
 #include "ridge/ops/function/device_math.h"
 #include "ridge/ops/loops/device/limits.h"

@@ -108,6 +108,7 @@ template <NumberFormat from, int W, bool interleaved> struct BlockItems {
 // A block computes its rotations once, in shared memory, while its first elements are loaded.
 template <NumberFormat from, int W, bool interleaved> __global__ void __launch_bounds__(threads)
     rotate_kernel(const RotaryLaunch run) {
+  device::wait_for_earlier_kernels();
   __shared__ PairRotation rotations[max_rotations];
   const BlockItems<from, W, interleaved> items(run);
   const int count = items.count();
@@ -166,11 +167,11 @@ void divide_rotations(RotaryLaunch& run, int width) {
 }
 
 template <NumberFormat from, bool interleaved>
-void launch_rotary(const RotaryLaunch& run, int width, cudaStream_t stream) {
+cudaError_t launch_rotary(const RotaryLaunch& run, int width, cudaStream_t stream) {
   constexpr int packed = 16 / tile::cuda::size_of<from>;
-  (width == packed
-       ? rotate_kernel<from, packed, interleaved>
-       : rotate_kernel<from, 1, interleaved>)<<<static_cast<unsigned>(run.blocks), threads, 0, stream>>>(run);
+  return device::launch_dependent(
+      width == packed ? rotate_kernel<from, packed, interleaved> : rotate_kernel<from, 1, interleaved>,
+      {.blocks = run.blocks, .threads = threads}, stream, run);
 }
 
 }  // namespace
@@ -192,10 +193,12 @@ Status run_loops(const RotaryLoops& l, std::span<void* const> data, CUstream_st*
                    .packs = l.axis.extent / 2 / width,
                    .log2_ratio = -2 * std::log2(l.base) / static_cast<double>(l.axis.extent)};
   divide_rotations(run, width);
+  cudaError_t error = cudaSuccess;
   with_format(l.values, [&]<NumberFormat from>() {
-    l.interleaved ? launch_rotary<from, true>(run, width, stream) : launch_rotary<from, false>(run, width, stream);
+    error =
+        l.interleaved ? launch_rotary<from, true>(run, width, stream) : launch_rotary<from, false>(run, width, stream);
   });
-  return device::to_status(cudaGetLastError(), "launching a rotation");
+  return device::to_status(error, "launching a rotation");
 }
 
 }  // namespace ridge::ops::cuda

@@ -62,6 +62,7 @@ struct StridedTerms {
 
 // A warp computes a few columns of a row.
 template <class Terms> __global__ void __launch_bounds__(threads) routed_kernel(const RoutedLaunch run) {
+  device::wait_for_earlier_kernels();
   const std::int64_t item = (std::int64_t{blockIdx.x} * threads + threadIdx.x) / warp_threads;
   if (item >= run.items) return;
   const std::int64_t row = divide(item, run.column_groups), first = (item - row * run.column_groups) * columns_per_warp;
@@ -86,8 +87,9 @@ template <class Terms> __global__ void __launch_bounds__(threads) routed_kernel(
   }
 }
 
-template <class Terms> void launch_routed(const RoutedLaunch& run, cudaStream_t stream) {
-  routed_kernel<Terms><<<blocks_for(run.items, threads / warp_threads), threads, 0, stream>>>(run);
+template <class Terms> cudaError_t launch_routed(const RoutedLaunch& run, cudaStream_t stream) {
+  const device::LaunchShape shape{.blocks = blocks_for(run.items, threads / warp_threads), .threads = threads};
+  return device::launch_dependent(routed_kernel<Terms>, shape, stream, run);
 }
 
 }  // namespace
@@ -108,15 +110,16 @@ Status run_loops(const RoutedProductLoops& l, std::span<void* const> data, CUstr
   run.items = run.rows.points * run.column_groups;
   if (run.items == 0) return Done{};
   const int width = pack_width(l.values);
+  cudaError_t error = cudaSuccess;
   if (!axes.are_terms_adjacent(l, width) || !fits_packs(l.values, data[0], {}, width) ||
       !fits_packs(l.weights, data[1], {}, width)) {
-    launch_routed<StridedTerms>(run, stream);
+    error = launch_routed<StridedTerms>(run, stream);
   } else {
     with_format(l.values, [&]<NumberFormat format>() {
-      launch_routed<AdjacentTerms<format, 16 / tile::cuda::size_of<format>>>(run, stream);
+      error = launch_routed<AdjacentTerms<format, 16 / tile::cuda::size_of<format>>>(run, stream);
     });
   }
-  return device::to_status(cudaGetLastError(), "launching a routed product");
+  return device::to_status(error, "launching a routed product");
 }
 
 }  // namespace ridge::ops::cuda

@@ -12,6 +12,7 @@ constexpr int digit_bits = 8, buckets = 1 << digit_bits;
 
 // Each warp selects from a line of at most 32 * items elements: `count` times the largest key that is left.
 template <int items> __global__ void __launch_bounds__(warp_threads) select_in_warp_kernel(const TopKRun run) {
+  device::wait_for_earlier_kernels();
   const std::int64_t line = (std::int64_t{blockIdx.x} * warp_threads + threadIdx.x) / 32;
   if (line >= run.lines.points) return;
   const int lane = static_cast<int>(threadIdx.x % 32), extent = static_cast<int>(run.extent);
@@ -147,6 +148,7 @@ __device__ void sort_keys(std::uint64_t* keys, int count) {
 // them. The results are indices, or keys in `selected` if that is not null; a key is 0 if the part has too few.
 __global__ void __launch_bounds__(select_threads)
     select_in_block_kernel(const TopKRun run, const SelectSource source, std::uint64_t* selected) {
+  device::wait_for_earlier_kernels();
   __shared__ std::uint64_t keys[max_collected_keys];
   __shared__ int collected;
   const std::int64_t line = blockIdx.x / source.parts, begin = (blockIdx.x - line * source.parts) * source.part_extent,
@@ -189,27 +191,28 @@ TopKPlan plan_topk(const TopKLoops& l) {
   return out;
 }
 
-void select_in_warps(const TopKRun& run, cudaStream_t stream) {
-  const unsigned blocks = blocks_for(run.lines.points, warp_threads / 32);
-  const auto launch = [&](auto kernel) { kernel<<<blocks, warp_threads, 0, stream>>>(run); };
+cudaError_t select_in_warps(const TopKRun& run, cudaStream_t stream) {
+  const auto launch = [&](auto kernel) {
+    const device::LaunchShape shape{.blocks = blocks_for(run.lines.points, warp_threads / 32), .threads = warp_threads};
+    return device::launch_dependent(kernel, shape, stream, run);
+  };
   if (run.extent <= 32) return launch(select_in_warp_kernel<1>);
   if (run.extent <= 128) return launch(select_in_warp_kernel<4>);
-  launch(select_in_warp_kernel<16>);
+  return launch(select_in_warp_kernel<16>);
 }
 
-void select_in_blocks(const TopKPlan& plan, const TopKRun& run, const device::DeviceWorkspace& workspace,
-                      cudaStream_t stream) {
+cudaError_t select_in_blocks(const TopKPlan& plan, const TopKRun& run, const device::DeviceWorkspace& workspace,
+                             cudaStream_t stream) {
   const auto launch = [&](const SelectSource& source, std::uint64_t* selected) {
-    select_in_block_kernel<<<static_cast<unsigned>(plan.lines * source.parts), select_threads, 0, stream>>>(run, source,
-                                                                                                            selected);
+    const device::LaunchShape shape{.blocks = plan.lines * source.parts, .threads = select_threads};
+    return device::launch_dependent(select_in_block_kernel, shape, stream, run, source, selected);
   };
-  if (plan.parts == 1) {
-    return launch({nullptr, run.extent, 1, run.extent}, nullptr);
-  }
+  if (plan.parts == 1) return launch({nullptr, run.extent, 1, run.extent}, nullptr);
   auto* const selected = reinterpret_cast<std::uint64_t*>(static_cast<char*>(workspace.data) + device::counter_bytes);
-  launch({nullptr, run.extent, plan.parts, (run.extent + plan.parts - 1) / plan.parts}, selected);
+  const cudaError_t error =
+      launch({nullptr, run.extent, plan.parts, (run.extent + plan.parts - 1) / plan.parts}, selected);
   const std::int64_t merged = plan.parts * run.count;
-  launch({selected, merged, 1, merged}, nullptr);
+  return error != cudaSuccess ? error : launch({selected, merged, 1, merged}, nullptr);
 }
 
 }  // namespace
@@ -235,12 +238,10 @@ Status run_loops(const TopKLoops& l, std::span<void* const> data, const device::
                     .stride = l.axis.values,
                     .result_stride = l.result_stride,
                     .count = static_cast<int>(l.count)};
-  switch (plan.method) {
-    case TopKMethod::warp: select_in_warps(run, stream); break;
-    case TopKMethod::select: select_in_blocks(plan, run, workspace, stream); break;
-    case TopKMethod::sort: return sort_lines(l, run, workspace, stream);
-  }
-  return device::to_status(cudaGetLastError(), "launching top-k");
+  if (plan.method == TopKMethod::sort) return sort_lines(l, run, workspace, stream);
+  return device::to_status(
+      plan.method == TopKMethod::warp ? select_in_warps(run, stream) : select_in_blocks(plan, run, workspace, stream),
+      "launching top-k");
 }
 
 }  // namespace ridge::ops::cuda
