@@ -1,0 +1,66 @@
+"""Times of recorded operations on a machine."""
+import dataclasses
+import functools
+from typing import Optional
+
+import ridge
+
+_FLOPS, _BYTES = 1e15, 1e12  # Amounts of work from whose times the rates are taken
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedOp:
+    """One call of an operation."""
+    name: str                       # For example "aten.addmm"
+    module: str                     # Module path such as "layers.0.mlp", or ""
+    shapes: tuple                   # Shapes of the tensors that are read
+    dtype: str                      # Dtype of the first tensor that is read: "bf16", "int64", "bool"
+    flops: Optional[int]            # None if ridge does not know the operation
+    bytes: int                      # Each element read once and each element of a result written once
+    limiter: Optional[str]          # None if ridge does not know the operation, or if the machine has no peak for the dtype
+    time_lower: Optional[float]     # Seconds; for an unknown operation, time of its bytes; None without a peak for the dtype
+    known: bool
+    phase: str = "forward"          # "forward", "backward" or "step"
+
+
+class Machine:
+    """Computes times on one machine. The peak of the vector unit is that of f32 for every dtype."""
+
+    def __init__(self, on):
+        self.name = on
+        self.bandwidth = _BYTES / ridge.explain(flops=1, bytes=_BYTES, on=on, dtype=self._any_dtype(on)).total.time.memory
+        self.overhead = ridge.explain("x: f32[N]\ny: f32[N] = x * 2", on=on, N=1).total.time.lower
+        self.vector_peak = self.peak("f32")
+
+    @staticmethod
+    def _any_dtype(on):
+        """Returns a dtype with a peak, since bare work needs one."""
+        for dtype in ("f32", "bf16", "f16", "int8", "f64"):
+            try:
+                ridge.explain(flops=1, bytes=1, on=on, dtype=dtype)
+                return dtype
+            except ridge.Error as error:
+                if "peak" not in error.message:
+                    raise
+        return "f32"
+
+    @functools.lru_cache(maxsize=None)
+    def peak(self, dtype):
+        """Returns FLOP/s, or None if the machine has no peak for this dtype on record."""
+        try:
+            return _FLOPS / ridge.explain(flops=_FLOPS, bytes=1, on=self.name, dtype=dtype).total.time.math
+        except ridge.Error:
+            return None
+
+    def time(self, work):
+        """Returns the operation with its limiter and time."""
+        known, memory = work.flops is not None, work.bytes / self.bandwidth
+        limiter, lower = "memory", memory
+        if work.flops:
+            peak = self.peak(work.dtype) if work.on_matrix else self.vector_peak
+            if peak is None and work.on_matrix:
+                limiter = lower = None
+            elif peak is not None and work.flops / peak > memory:
+                limiter, lower = "compute", work.flops / peak
+        return TracedOp(work.name, work.module, work.shapes, work.dtype, work.flops, work.bytes, limiter if known else None, lower,
+                        known, work.phase)
