@@ -180,6 +180,11 @@ _SPECIAL = {
 }
 
 
+def is_partial(base):
+    """True for operations that may read only a part of an argument, such as the rows of an embedding."""
+    return base in _SPECIAL
+
+
 def count_bytes(call):
     """Returns the bytes that the call reads and writes, at least."""
     if call.base in _SPECIAL:

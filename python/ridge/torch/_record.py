@@ -1,6 +1,7 @@
 """Records every operation that a model calls on fake tensors, and the memory that is alive meanwhile."""
 import contextlib
 import dataclasses
+import unittest.mock
 import weakref
 from typing import Optional
 
@@ -10,12 +11,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from ridge.torch._bytes import count_attention_bytes, count_bytes, distinct_bytes, make_call
+from ridge.torch._bytes import count_attention_bytes, count_bytes, distinct_bytes, is_partial, make_call, tensor_bytes
 from ridge.torch._counts import count_attention, count_attention_backward, count_flops, is_free, tensors_of
 from ridge.torch._operators import _UNRECORDED
 
 _SPELLINGS = {torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16",
               torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
+_ATTENTION = F.scaled_dot_product_attention
 _CONSTANT_FACTORIES = ("zeros", "ones", "full", "scalar_tensor", "zeros_like", "ones_like", "full_like", "new_zeros")
 
 
@@ -69,6 +71,8 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.tracker, self.works, self.memory, self.phase = tracker, [], Memory(), "forward"
         self.is_paused = False
+        self._produced, self._external = weakref.WeakKeyDictionary(), {}
+        self._module_of_node = {}  # By the sequence number of an autograd node
 
     @contextlib.contextmanager
     def pause(self):
@@ -88,6 +92,8 @@ class Recorder(TorchDispatchMode):
         if _is_composite(func, plain):
             with self:
                 return func.decompose(*args, **kwargs)
+        if not self.is_paused:
+            self.note_node()
         result = _call(func, plain, args, kwargs)
         _keep_constant(plain, result, args)
         if self.is_paused:
@@ -97,6 +103,7 @@ class Recorder(TorchDispatchMode):
             flops, on_matrix, is_known = count_flops(call)
             first = call.read[0] if call.read else call.written[0] if call.written else None
             self._append(call.name, call.read, first, flops if is_known else None, count_bytes(call), on_matrix)
+            self._note_storages(call)
         self.memory.add(tensors_of(result))
         return result
 
@@ -105,11 +112,38 @@ class Recorder(TorchDispatchMode):
         self.works.append(Work(name, self.module(), self.phase_now(), tuple(tuple(tensor.shape) for tensor in read), dtype, flops,
                                moved, on_matrix))
 
+    def _note_storages(self, call):
+        """Notes which storages the trace writes, and for each other one the most bytes that one operation reads of it."""
+        if not is_partial(call.base):
+            for tensor in call.read:
+                storage = tensor.untyped_storage() if tensor.layout == torch.strided else None
+                if storage is not None and storage not in self._produced:
+                    self._external[storage] = max(self._external.get(storage, 0), min(tensor_bytes(tensor), storage.nbytes()))
+        for tensor in call.written:
+            if tensor.layout == torch.strided and tensor.untyped_storage() not in self._external:
+                self._produced[tensor.untyped_storage()] = True
+
+    def compulsory_bytes(self, results):
+        """Returns the bytes that any order of the operations must move: reads of what existed before, and new results."""
+        new = {id(tensor.untyped_storage()): tensor_bytes(tensor) for tensor in results
+               if tensor.layout == torch.strided and tensor.untyped_storage() in self._produced}
+        return sum(self._external.values()) + sum(new.values())
+
+    def note_node(self):
+        """Notes the running module as that of the newest autograd node. The operation that created the node is the first one to
+        come here after it."""
+        if torch._C._current_autograd_node() is None:
+            self._module_of_node.setdefault(torch.autograd._get_sequence_nr() - 1, self.module())
+
     def phase_now(self):
         return "backward" if torch._C._current_graph_task_id() != -1 else self.phase
 
     def module(self):
-        """Returns the path of the innermost module that is running, such as "layers.0.mlp", or ""."""
+        """Returns the path of the innermost module that is running, such as "layers.0.mlp", or "". In the backward pass this is
+        the module that created the node."""
+        node = torch._C._current_autograd_node()
+        if node is not None:
+            return self._module_of_node.get(node._sequence_nr(), "")
         names = [name for name in self.tracker.parents if name != "Global"]
         deepest = max(names, key=len, default="")
         return deepest.partition(".")[2]
@@ -169,10 +203,17 @@ class AttentionInterceptor(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func is not F.scaled_dot_product_attention or self.recorder.is_paused:
-            return func(*args, **kwargs)
+        if func is F.multi_head_attention_forward:  # The mode is not active inside; it calls attention by this name
+            with unittest.mock.patch.object(F, "scaled_dot_product_attention", self._attend):
+                return func(*args, **kwargs)
+        return self._attend(*args, **kwargs) if func is _ATTENTION else func(*args, **kwargs)
+
+    def _attend(self, *args, **kwargs):
+        query = args[0] if args else kwargs["query"]
+        if self.recorder.is_paused or not isinstance(query, FakeTensor):
+            return _ATTENTION(*args, **kwargs)
         with self.recorder.pause(), torch.no_grad():  # PyTorch checks the operands and computes the result's shape
-            shape = func(*args, **kwargs).shape
+            shape = _ATTENTION(*args, **kwargs).shape
         return _record_attention(self.recorder, shape, *args, **kwargs)
 
 
@@ -196,6 +237,7 @@ def _new_result(q, shape):
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, recorder, shape, is_causal, q, k, v, mask):
+        recorder.note_node()
         result = _new_result(q, shape)
         recorder.record_attention((q, k, v), mask, result, is_causal)
         log_sums = q.new_empty(shape[:-1], dtype=torch.float32)

@@ -30,6 +30,7 @@ class Trace:
     memory: TracedMemory
     device: str
     names: object                   # LayerNames
+    compulsory_bytes: int           # Arguments and weights that are read, and new results; in any order of the operations
 
 
 def _percent(part, total):
@@ -52,14 +53,17 @@ class TracedReport:
     _MODULE_HEAD = ("module", "work", "bytes", "limiter", "lower", "of time")
     _OPERATION_HEAD = ("calls", "operation", "module", "shapes", "dtype", "work", "bytes", "limiter", "lower", "of time")
 
-    def __init__(self, machine, ops, trace, launch_overhead):
-        self.machine, self.ops, self.title, self.memory, self.device = machine, tuple(ops), trace.title, trace.memory, trace.device
-        self.launch_overhead = launch_overhead
+    def __init__(self, machine, trace):
+        self.machine, self.title, self.memory, self.device = machine.name, trace.title, trace.memory, trace.device
+        self.ops = tuple(map(machine.time, trace.works))
+        self.launch_overhead = machine.overhead  # Seconds, or None if the machine has none on record
+        self.time_fused = machine.time_fused(self.ops, trace)
         self._names = trace.names
 
     @functools.cached_property
     def time_lower(self):
-        """Sum of the lower bounds of all operations, in seconds. An operation without a time adds nothing."""
+        """Sum of the lower bounds of all operations one by one, in seconds, as eager PyTorch calls them. `time_fused` is a bound
+        for any fusion of what lies between products. An operation without a time adds nothing."""
         return sum(op.time_lower or 0.0 for op in self.ops)
 
     @property
@@ -69,7 +73,9 @@ class TracedReport:
 
     @functools.cached_property
     def time_with_launches(self):
-        """The same sum where each operation takes at least the time of a launch."""
+        """The same sum where each operation takes at least the time of a launch; None if the machine has none on record."""
+        if self.launch_overhead is None:
+            return None
         return sum(max(op.time_lower or 0.0, self.launch_overhead) for op in self.ops)
 
     @functools.cached_property
@@ -109,27 +115,35 @@ class TracedReport:
 
     def _summary(self):
         """Returns the sentences above the tables; the first one says what limits the model."""
-        limiter, part = largest_limiter(self.ops)
-        time = _engineering(self.time_lower, "s")
-        lines = [f"at least {time} on {self.machine}"]
-        if limiter:
-            lines[0] += f", {100 * part:.0f} % of it limited by {limiter}"
-        if self.time_with_launches > 1.5 * self.time_lower:
-            lines[0] = (f"at least {_engineering(self.time_with_launches, 's')} on {self.machine}, limited by launches; {time} "
-                        "without them")
-        if self.modules and self.time_lower:
-            first = self.modules[0]
-            lines[0] += f"; {_count(first)}{first.label} has {_percent(first.time_lower, self.time_lower)}"
         counted = f", {len(self.unknown)} of them counted by bytes only" if self.unknown else ""
-        lines.append(f"{len(self.ops)} operations in sequence{counted}: {_engineering(self.flops, 'FLOP')}, "
-                     f"{_engineering(self.bytes, 'B')}; with launches of {_engineering(self.launch_overhead, 's')} at least "
-                     f"{_engineering(self.time_with_launches, 's')}")
+        lines = [self._verdict(), f"{_operations(len(self.ops))}{counted}: {_engineering(self.flops, 'FLOP')}, "
+                                  f"{_engineering(self.bytes, 'B')}"]
+        if self.launch_overhead is not None:
+            lines[1] += (f"; as many launches of {_engineering(self.launch_overhead, 's')}: at least "
+                         f"{_engineering(self.time_with_launches, 's')}")
         if self.untimed:
             dtypes = ", ".join(sorted({op.dtype for op in self.untimed}))
-            lines.append(f"{len(self.untimed)} operations have no time: {self.machine} has no matrix peak for {dtypes} on record")
+            lines.append(f"left out of the time: {_operations(len(self.untimed))}; {self.machine} has no matrix peak for {dtypes} on "
+                         "record")
         lines.append(self._memory_line())
         lines.append(f"operations as PyTorch calls them on {self.device}, with attention as one operation")
         return lines
+
+    def _verdict(self):
+        one_by_one, fused = _engineering(self.time_lower, "s"), _engineering(self.time_fused, "s")
+        limiter, part = largest_limiter(self.ops)
+        is_launching = self.launch_overhead is not None and self.time_with_launches > 1.5 * self.time_lower and not self.untimed
+        if is_launching:
+            line = f"at least {_engineering(self.time_with_launches, 's')} on {self.machine}, limited by launches; {one_by_one} without"
+        elif self.time_fused < 0.98 * self.time_lower:
+            line = f"at least {fused} on {self.machine} however operations are fused, {one_by_one} one by one"
+        else:
+            line = f"at least {one_by_one} on {self.machine}"
+        if limiter and not is_launching:
+            line += f", {100 * part:.0f} % of it limited by {limiter}"
+        if self.modules and self.time_lower:
+            line += f"; {_count(self.modules[0])}{self.modules[0].label} has {_percent(self.modules[0].time_lower, self.time_lower)}"
+        return line
 
     def _memory_line(self):
         parts = [f"{name} {_engineering(size, 'B')}" for name, size in dataclasses.asdict(self.memory).items()
@@ -156,7 +170,7 @@ class TracedReport:
         if not self.unknown:
             return ""
         names = ", ".join(f"{group.label} {_engineering(group.bytes, 'B')}" for group in group_unknown(self.ops))
-        return (f"unknown: {len(self.unknown)} operations with {_engineering(sum(op.bytes for op in self.unknown), 'B')}, "
+        return (f"unknown: {_operations(len(self.unknown))} with {_engineering(sum(op.bytes for op in self.unknown), 'B')}, "
                 f"bounded by their bytes only: {names}")
 
     def __str__(self):
@@ -192,7 +206,7 @@ class TracedReport:
         operations = [{**of(group), "name": group.ops[0].name, "shapes": group.ops[0].shapes, "dtype": group.ops[0].dtype,
                        "phase": group.ops[0].phase, "known": group.ops[0].known} for group in self.operations]
         return {"title": self.title, "machine": self.machine, "device": self.device, "time_lower_s": self.time_lower,
-                "launches": self.launches, "launch_overhead_s": self.launch_overhead, "time_with_launches_s": self.time_with_launches,
+                "time_fused_s": self.time_fused, "launches": self.launches, "launch_overhead_s": self.launch_overhead, "time_with_launches_s": self.time_with_launches,
                 "flops": self.flops, "bytes": self.bytes, "memory": dataclasses.asdict(self.memory),
                 "modules": [of(group) for group in self.modules], "operations": operations}
 
@@ -206,6 +220,10 @@ class TracedReport:
         return draw_bars(f"{self.title} on {self.machine}: {_engineering(self.time_lower, 's')}", bars)
 
     to_json, to_svg = json, svg
+
+
+def _operations(count):
+    return f"{count} operation" + ("s" if count != 1 else "")
 
 
 def _count(group):
@@ -231,7 +249,7 @@ def draw_bars(title, bars):
 class TracedReports(tuple):
     """Reports of one trace on several machines. str() has a row for each; reports["h200"] is that of one machine."""
 
-    _HEAD = ("machine", "lower", "with launches", "limiter", "largest module", "of time")
+    _HEAD = ("machine", "fused", "one by one", "with launches", "limiter", "largest module")
 
     def __getitem__(self, key):
         if not isinstance(key, str):
@@ -245,14 +263,13 @@ class TracedReports(tuple):
         for report in self:
             limiter, part = largest_limiter(report.ops)
             first = report.modules[0] if report.modules else None
-            yield (report.machine, _engineering(report.time_lower, "s"), _engineering(report.time_with_launches, "s"),
-                   f"{limiter} {100 * part:.0f} %" if limiter else "?", f"{_count(first)}{first.label}" if first else "",
-                   _percent(first.time_lower, report.time_lower) if first else "")
+            largest = f"{_count(first)}{first.label}, {_percent(first.time_lower, report.time_lower)}" if first else ""
+            yield (report.machine, _engineering(report.time_fused, "s"), _engineering(report.time_lower, "s"),
+                   _engineering(report.time_with_launches, "s"), f"{limiter} {100 * part:.0f} %" if limiter else "?", largest)
 
     def _first_line(self):
-        best = min(self, key=lambda report: report.time_with_launches)
-        return (f"fastest on {best.machine}: at least {_engineering(best.time_lower, 's')}, with launches "
-                f"{_engineering(best.time_with_launches, 's')}")
+        best = min(self, key=lambda report: report.time_with_launches or report.time_lower)
+        return f"lowest bound on {best.machine}: {best._verdict()}"
 
     def __str__(self):
         return "\n".join([self._first_line(), self[0]._memory_line(), "", *_aligned([self._HEAD, *self._rows()])])

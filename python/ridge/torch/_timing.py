@@ -21,6 +21,7 @@ class TracedOp:
     time_lower: Optional[float]     # Seconds; for an unknown operation, time of its bytes; None without a peak for the dtype
     known: bool
     phase: str = "forward"          # "forward", "backward" or "step"
+    on_matrix: bool = False         # True for products and attention, which the matrix unit computes
 
 
 class Machine:
@@ -29,7 +30,8 @@ class Machine:
     def __init__(self, on):
         self.name = on
         self.bandwidth = _BYTES / ridge.explain(flops=1, bytes=_BYTES, on=on, dtype=self._any_dtype(on)).total.time.memory
-        self.overhead = ridge.explain("x: f32[N]\ny: f32[N] = x * 2", on=on, N=1).total.time.lower
+        smallest = ridge.explain("x: f32[N]\ny: f32[N] = x * 2", on=on, N=1).total
+        self.overhead = smallest.time.lower if smallest.limiter == "overhead" else None  # Seconds of a launch, if on record
         self.vector_peak = self.peak("f32")
 
     @staticmethod
@@ -63,4 +65,13 @@ class Machine:
             elif peak is not None and work.flops / peak > memory:
                 limiter, lower = "compute", work.flops / peak
         return TracedOp(work.name, work.module, work.shapes, work.dtype, work.flops, work.bytes, limiter if known else None, lower,
-                        known, work.phase)
+                        known, work.phase, work.on_matrix)
+
+    def time_fused(self, ops, trace):
+        """Returns a lower bound in seconds for any fusion of pointwise operations, row functions and copies with products:
+        the products and attention one after the other, each with its own bytes, and the optimizer's state once."""
+        own = sum(op.time_lower or 0.0 for op in ops if op.on_matrix or not op.known)
+        step = (3 * trace.memory.gradients + 2 * trace.memory.optimizer) / self.bandwidth if trace.memory.optimizer else 0.0
+        on_vector = sum(op.flops or 0 for op in ops if not op.on_matrix) / self.vector_peak if self.vector_peak else 0.0
+        one_by_one = sum(op.time_lower or 0.0 for op in ops)
+        return min(one_by_one, max(own + step, on_vector, trace.compulsory_bytes / self.bandwidth))

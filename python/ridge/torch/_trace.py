@@ -7,6 +7,7 @@ import traceback
 import torch
 from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode,
                                            UnsupportedOperatorException)
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_flatten
 from torch.utils.module_tracker import ModuleTracker
 
@@ -35,8 +36,8 @@ def explain(model, inputs=(), kwargs=None, *, on="cpu", training=False, optimize
     loss       function of the model's result; default: its `loss`, or the sum of its tensors
 
     Returns a TracedReport, or TracedReports for a list of machines. Views cost nothing. Attention is one operation on every
-    device. An unknown operation is listed with its bytes. Bounds are of the roofline, in sequence; `time_with_launches` adds
-    the least time of a launch. A function is called with gradients as they are enabled now, so it may call backward().
+    device. An unknown operation is listed with its bytes. `time_lower` is the sum of the operations' bounds, `time_fused` a
+    bound for any fusion, and `time_with_launches` counts at least a launch for each operation. A function is called with gradients as they are enabled now, so it may call backward().
     Raises ridge.Error where the model reads a value that is not computed.
     """
     machines = [Machine(name) for name in ([on] if not isinstance(on, (list, tuple)) else on)]
@@ -49,7 +50,7 @@ def explain(model, inputs=(), kwargs=None, *, on="cpu", training=False, optimize
     if training and not isinstance(model, torch.nn.Module):
         raise usage_error("training=True needs a torch.nn.Module; a function may call backward() and step() itself")
     trace = _trace(model, *_split_arguments(inputs, kwargs), training, optimizer, loss)
-    reports = [TracedReport(machine.name, map(machine.time, trace.works), trace, machine.overhead) for machine in machines]
+    reports = [TracedReport(machine, trace) for machine in machines]
     return TracedReports(reports) if isinstance(on, (list, tuple)) else reports[0]
 
 
@@ -80,12 +81,12 @@ def _trace(model, args, kwargs, training, optimizer, loss):
         if training:
             _backward(result, loss)
         if optimizer is not None:
-            recorder.phase = "step"
             optimizer.step()
         memory = _summarize_memory(recorder.memory.peak, state, result, kwargs, call if training else None, optimizer)
+        compulsory = recorder.compulsory_bytes(_reachable_tensors(result))
         names = LayerNames({name.partition(".")[2]: module for module, name in tracker._known_modules.items()})
     title = type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", type(model).__name__)
-    return Trace(title, tuple(recorder.works), memory, ", ".join(sorted(copier.devices)) or "cpu", names)
+    return Trace(title, tuple(recorder.works), memory, ", ".join(sorted(copier.devices)) or "cpu", names, compulsory)
 
 
 @contextlib.contextmanager
@@ -97,7 +98,7 @@ def _traced(fake_mode, tracker, recorder, keeps_gradients):
     eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
     on_cpu = torch.device("cpu") if torch.get_default_device().type == "meta" else contextlib.nullcontext()
     try:
-        with tracker, gradients, eager, fake_mode, on_cpu, recorder, AttentionInterceptor(recorder):
+        with tracker, gradients, eager, _recorded_steps(recorder), fake_mode, on_cpu, recorder, AttentionInterceptor(recorder):
             try:
                 yield
             except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException, RuntimeError,
@@ -123,15 +124,14 @@ def _value_error(error, module):
         problem = f"the shape of the result of {operation} depends on values"
         hint = "replace it by an operation with a fixed shape, such as torch.where, or explain the parts before and after it"
     elif isinstance(error, UnsupportedOperatorException):
-        problem = f"{operation} has no shape function, so it cannot be called without values"
+        problem = f"{operation} has no shape function"
         hint = "register one with torch.library.register_fake, or explain the parts before and after it"
     else:
-        problem = f"{operation} reads the value of a tensor"
+        problem = f"{'item()' if operation == 'aten._local_scalar_dense' else operation} reads the value of a tensor"
         hint = "pass the value as a number, or explain the parts before and after it"
     if "experts" in module or "moe" in frame.filename:
         hint = 'use model.set_experts_implementation("grouped_mm"), which has fixed shapes'
-    inside = f" in module '{module}'" if module else ""
-    message = f"{problem}{inside}, but explain computes no values"
+    message = f"{problem}, but explain computes no values" + (f"; in module '{module}'" if module else "")
     text = f"{frame.filename}:{frame.lineno}: {message}\n  {frame.line or ''}\n  hint: {hint}"
     return Error(3, message, hint, frame.filename, frame.lineno, 0, text)
 
@@ -160,7 +160,6 @@ def _prepare_optimizer(optimizer, model, recorder):
     """Returns the optimizer after a step that is not recorded, which allocates its state as only the first step does."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         optimizer = optimizer(model.parameters())
-    _use_grouped_steps(optimizer)
     with recorder.pause():
         for parameter in (each for group in optimizer.param_groups for each in group["params"]):
             if parameter.requires_grad:
@@ -173,11 +172,25 @@ def _prepare_optimizer(optimizer, model, recorder):
     return optimizer
 
 
-def _use_grouped_steps(optimizer):
-    """Selects steps of many parameters in one launch, PyTorch's default on GPUs, where the user chose nothing else."""
-    for group in optimizer.param_groups:
-        if "foreach" in group and group["foreach"] is None and not group.get("fused"):
-            group["foreach"] = True
+@contextlib.contextmanager
+def _recorded_steps(recorder):
+    """Marks the operations of optimizers. Steps change many parameters in one launch, PyTorch's default on GPUs, where the user
+    chose nothing else."""
+    def begin(optimizer, *_):
+        recorder.phase = "step"
+        for group in optimizer.param_groups:
+            if "foreach" in group and group["foreach"] is None and not group.get("fused"):
+                group["foreach"] = True
+
+    def end(*_):
+        recorder.phase = "forward"
+
+    handles = register_optimizer_step_pre_hook(begin), register_optimizer_step_post_hook(end)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _state_of(call, copier):
