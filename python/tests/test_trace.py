@@ -1,5 +1,6 @@
 """Traces of PyTorch models: what is copied, counted, grouped and refused."""
 import json
+import pickle
 import threading
 import unittest
 import xml.dom.minidom
@@ -10,6 +11,7 @@ except ImportError:
     raise unittest.SkipTest("torch is not installed: the tests of ridge.torch are skipped") from None
 
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 import ridge
 import ridge.torch
@@ -199,6 +201,18 @@ class Training(unittest.TestCase):
         self.assertEqual(set(backward), forward)
         self.assertEqual(backward.count("layers.1.mlp"), 2)
 
+    def test_checkpointed_layers_are_called_again(self):
+        class Checkpointed(Model):
+            def forward(self, ids):
+                x = self.embed(ids)
+                for layer in self.layers:
+                    x = checkpoint(layer, x, use_reentrant=False)
+                return self.head(x)
+
+        names = [op.name for op in ridge.explain(Checkpointed(), IDS, on="h200", training=True).ops]
+        self.assertEqual(names.count("aten.scaled_dot_product_attention"), 2 * 3)
+        self.assertEqual(names.count("aten.scaled_dot_product_attention_backward"), 3)
+
     def test_loss_may_be_given(self):
         layer, x = torch.nn.Linear(8, 4), torch.randn(2, 8)
         names = [op.name for op in explain(layer, x, on="h200", training=True, loss=lambda y: F.cross_entropy(y, y.argmax(-1))).ops]
@@ -241,6 +255,8 @@ class Refused(unittest.TestCase):
                 (lambda: explain(layer, x, optimizer=torch.optim.SGD), "optimizer and loss need training=True"),
                 (lambda: explain(lambda x: x, x, training=True),
                  "training=True needs a torch.nn.Module; a function may call backward() and step() itself"),
+                (lambda: explain(torch.jit.script(layer), x),
+                 "expected a model of Python code, found a TorchScript module: pass the module that it was made from"),
                 (lambda: explain(3, x), "expected a model or a function of tensors, found int"),
                 (lambda: explain(layer, x, on=[]), "expected at least one machine, such as 'h200', found an empty list"),
                 (lambda: explain(layer.requires_grad_(False), x, training=True),
@@ -296,6 +312,10 @@ class Reports(unittest.TestCase):
         cells = page.getElementsByTagName("td")
         self.assertTrue(all("white-space: nowrap" in cell.getAttribute("style") for cell in cells))
         self.assertIn("text-align: right", cells[1].getAttribute("style"))
+
+    def test_can_be_pickled(self):
+        for report in (self.report, ridge.explain(Model(), IDS, on=["h100", "h200"])):
+            self.assertEqual(str(pickle.loads(pickle.dumps(report))), str(report))
 
     def test_becomes_a_data_frame(self):
         try:

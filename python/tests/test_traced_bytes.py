@@ -78,6 +78,9 @@ SNIPPETS = [
     ("conv of 1 x 1 with stride 2", lambda x, w: F.conv2d(x, w, stride=2), (r(1, 4, 16, 16), r(8, 4, 1, 1)),
      4 * (4 * 8 * 8 + 8 * 4 + 8 * 8 * 8)),
     ("max_pool2d", lambda x: F.max_pool2d(x, 2), (r(1, 4, 16, 16),), 4 * 4 * 256 + (4 + 8) * 4 * 64),
+    ("interpolation to a quarter", lambda x: F.interpolate(x, scale_factor=0.5), (r(1, 1, N, N),), 2 * SQUARE // 4),
+    ("crop", lambda x: F.pad(x, (-32, 0)), (r(N, N),), SQUARE),
+    ("trace", torch.trace, (r(N, N),), 4 * N + 4),
     ("causal attention", lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), (r(1, 2, N, 8),), 2 * 4 * 2 * N * 8),
     ("grouped attention", lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), (r(1, 4, N, 8), r(1, 2, N, 8)),
      4 * (2 * 4 + 2) * N * 8),
@@ -90,6 +93,22 @@ class Bytes(unittest.TestCase):
         for name, function, inputs, expected in SNIPPETS:
             with self.subTest(name):
                 self.assertEqual(ridge.torch.explain(function, inputs, on="h200").bytes, expected)
+
+    def test_of_gradients_of_a_convolution(self):
+        def step(x, w):
+            F.conv2d(x, w).sum().backward()
+
+        x, w = r(1, 4, 8, 8), r(6, 4, 3, 3).requires_grad_()
+        report = ridge.torch.explain(step, (x, w), on="h200")
+        backward = next(op for op in report.ops if op.name == "aten.convolution_backward")
+        self.assertEqual(backward.bytes, 4 + 4 * (4 * 64 + 6 * 4 * 9))  # The gradient is one number, expanded; x; the result
+
+    def test_of_a_fused_optimizer(self):
+        layer = torch.nn.Linear(N, N, bias=False)
+        report = ridge.torch.explain(layer, r(2, N), on="h200", training=True,
+                                     optimizer=lambda parameters: torch.optim.AdamW(parameters, fused=True))
+        fused = next(op for op in report.ops if op.name == "aten._fused_adamw")
+        self.assertEqual(fused.bytes, 7 * SQUARE + 4)  # Weight and two moments read and written, gradient and step count read
 
 
 # name, function, inputs, matrix FLOPs.

@@ -3,7 +3,7 @@ import math
 
 import torch
 
-from ridge.torch._counts import Call, tensors_of
+from ridge.torch._counts import LINEAR_TAPS, Call, tensors_of
 
 # Operations that change their first argument in place without reading it.
 _OVERWRITES = frozenset("""bernoulli cauchy copy exponential fill geometric log_normal normal random uniform zero
@@ -13,7 +13,8 @@ _SHAPE_ONLY = {"nll_loss_backward": "self", "nll_loss2d_backward": "self", "max_
                "max_pool3d_with_indices_backward": "self", "avg_pool2d_backward": "self", "avg_pool3d_backward": "self",
                "_adaptive_avg_pool2d_backward": "self", "_adaptive_avg_pool3d_backward": "self", "new_full": "self",
                "new_ones": "self", "new_zeros": "self", "zeros_like": "self", "ones_like": "self", "full_like": "self",
-               "rand_like": "self", "randn_like": "self", "randint_like": "self"}
+               "rand_like": "self", "randn_like": "self", "randint_like": "self",
+               "native_layer_norm_backward": "bias"}
 _GATHERS = {"embedding": "weight", "index_select": "self", "gather": "self", "index": "self", "_unsafe_index": "self",
             "take": "self", "nll_loss_forward": "self", "nll_loss2d_forward": "self"}
 _SCATTERS = frozenset("scatter scatter_add scatter_reduce".split())
@@ -27,7 +28,8 @@ def make_call(func, base, args, kwargs, result):
         given = args[position] if position < len(args) else kwargs.get(declared.name)
         if given is None:
             continue
-        if declared.alias_info is not None and declared.alias_info.is_write:
+        is_gradient = base.startswith("_fused_") and declared.name == "grads"  # Declared as changed, for scaled gradients
+        if declared.alias_info is not None and declared.alias_info.is_write and not is_gradient:
             changed += tensors_of(given)
             if declared.is_out or (position == 0 and base in _OVERWRITES):
                 overwritten += tensors_of(given)
@@ -169,7 +171,29 @@ def _move_grouped_product(call):
     return moved + distinct_bytes([b])
 
 
+def _move_resampled(call):
+    """Bytes of an interpolation or a crop, whose smaller result needs only some elements of its argument."""
+    x, out = call.args[0], call.written[0]
+    read = min(tensor_bytes(x), LINEAR_TAPS.get(call.base, 1) * out.numel() * x.element_size())
+    return read + distinct_bytes(_without(call.read, x)) + distinct_bytes(call.written)
+
+
+def _move_convolution_backward(call):
+    """Bytes of a convolution's gradients: that of the input does not need the input, that of the weight not the weight."""
+    gradient, x, weight = call.args[:3]
+    of_x, of_weight, _ = call.argument("output_mask")
+    read = [gradient] + ([weight] if of_x else []) + ([x] if of_weight else [])
+    return distinct_bytes(read) + distinct_bytes(call.written)
+
+
+def _move_trace(call):
+    return min(call.args[0].shape) * call.args[0].element_size() + distinct_bytes(call.written)
+
+
 _SPECIAL = {
+    **dict.fromkeys(LINEAR_TAPS, _move_resampled), "constant_pad_nd": _move_resampled, "trace": _move_trace,
+    **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), _move_resampled),
+    "convolution_backward": _move_convolution_backward,
     **dict.fromkeys(_GATHERS, _move_gathered), **dict.fromkeys(_SCATTERS, _move_scattered),
     **dict.fromkeys(_INDEXED_WRITES, _move_index_rows),
     **dict.fromkeys(("index_put", "_index_put_impl", "_unsafe_index_put"), _move_index_put),

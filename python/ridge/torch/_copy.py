@@ -7,6 +7,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
+from ridge._error import usage_error
+
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type, types.ModuleType, types.BuiltinFunctionType, torch.dtype,
           torch.device, torch.Size, torch.Generator)
 
@@ -98,6 +100,8 @@ class FakeCopier(TorchFunctionMode):
         return fake
 
     def _copy_module(self, module):
+        if isinstance(module, torch.jit.ScriptModule):
+            raise usage_error("expected a model of Python code, found a TorchScript module: pass the module that it was made from")
         twin = object.__new__(type(module))
         self._remember(module, twin)
         for name, value in module.__dict__.items():

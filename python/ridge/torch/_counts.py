@@ -31,7 +31,7 @@ _POINTWISE = _words("""abs acos acosh add addcdiv addcmul asin asinh atan atan2 
 # One FLOP for each element that is read.
 _REDUCTIONS = _words("""all amax amin aminmax any argmax argmin binary_cross_entropy bincount count_nonzero cummax cummin
     cumprod cumsum histc kthvalue linalg_vector_norm logcumsumexp max mean min mse_loss nansum norm prod smooth_l1_loss std
-    std_mean sum trace var var_mean _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d""")
+    std_mean sum var var_mean _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d""")
 # Operations that move bytes and compute nothing that ridge counts: copies, index work, random numbers, and sorts, which
 # compare. Their bounds are those of their bytes.
 _MOVES = _words("""_to_copy arange as_strided_copy bernoulli cat cauchy clone col2im complex constant_pad_nd copy diag_embed
@@ -58,13 +58,14 @@ _ROWS = {"_softmax": "softmax", "_log_softmax": "softmax", "_safe_softmax": "sof
 _PER_ELEMENT = {"_softmax_backward_data": 4, "_log_softmax_backward_data": 4, "native_layer_norm_backward": 9,
                 "native_group_norm_backward": 9, "native_batch_norm_backward": 9, "cudnn_batch_norm_backward": 9,
                 "batch_norm_backward": 9, "_fused_rms_norm_backward": 7, "logsumexp": 3, "nll_loss_backward": 0,
-                "softmax_backward": 4, "rmsnorm_backward": 7, "_cdist_forward": 3}
+                "softmax_backward": 4, "rmsnorm_backward": 7, "_weight_norm_interface": 2,
+                "_weight_norm_interface_backward": 4, "_cdist_forward": 3}
 _BATCH_NORMS = _words("""native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional cudnn_batch_norm
     miopen_batch_norm _batch_norm_with_update _batch_norm_with_update_functional""")
 # FLOPs for each parameter of a fused optimizer's step, one for each pointwise operation of the unfused step.
 _OPTIMIZERS = {"_fused_adam": 8, "_fused_adamw": 8, "_fused_sgd": 2, "_fused_adagrad": 5}
 # Elements of the input that linear interpolation reads for each element of the result.
-_LINEAR_TAPS = {"upsample_linear1d": 2, "upsample_bilinear2d": 4, "_upsample_bilinear2d_aa": 4, "upsample_bicubic2d": 16,
+LINEAR_TAPS = {"upsample_linear1d": 2, "upsample_bilinear2d": 4, "_upsample_bilinear2d_aa": 4, "upsample_bicubic2d": 16,
                 "upsample_trilinear3d": 8, "grid_sampler_2d": 4, "grid_sampler_3d": 8}
 
 
@@ -200,7 +201,7 @@ def _count_product(call):
 
 
 def _count_linear_upsampling(call):
-    taps = _LINEAR_TAPS[call.base.removesuffix("_backward")]
+    taps = LINEAR_TAPS[call.base.removesuffix("_backward")]
     elements = call.args[0].numel() if call.base.endswith("backward") else call.written[0].numel()
     return (2 * taps - 1) * elements
 
@@ -221,14 +222,14 @@ _ON_VECTOR_UNIT = {
     "_native_batch_norm_legit_no_training": lambda call: 2 * call.read[0].numel(), "native_group_norm": _count_group_norm,
     **dict.fromkeys(_words("""max_pool2d_with_indices max_pool3d_with_indices max_pool2d max_pool3d max_pool1d avg_pool2d avg_pool3d
                               avg_pool1d mkldnn_max_pool2d avg_pool2d_backward avg_pool3d_backward"""), _count_pool),
-    **dict.fromkeys([*_LINEAR_TAPS, *(f"{name}_backward" for name in _LINEAR_TAPS)], _count_linear_upsampling),
+    **dict.fromkeys([*LINEAR_TAPS, *(f"{name}_backward" for name in LINEAR_TAPS)], _count_linear_upsampling),
     **dict.fromkeys(_words("index_add index_reduce scatter_add scatter_reduce"), _count_scattered),
     **dict.fromkeys(_words("_embedding_bag _embedding_bag_forward_only embedding_bag"), _count_embedding_bag),
     **dict.fromkeys(_words("nll_loss_forward nll_loss2d_forward"), lambda call: call.argument("target").numel()),
     **dict.fromkeys(_words("""embedding_dense_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward
                               upsample_nearest2d_backward upsample_nearest1d_backward upsample_nearest3d_backward
                               _embedding_bag_dense_backward"""), lambda call: call.args[0].numel()),
-    "_thnn_fused_lstm_cell": lambda call: call.args[0].numel(), "_thnn_fused_gru_cell": lambda call: call.args[0].numel(),
+    "trace": lambda call: min(call.args[0].shape), "_thnn_fused_lstm_cell": lambda call: call.args[0].numel(), "_thnn_fused_gru_cell": lambda call: call.args[0].numel(),
 }
 _ON_MATRIX_UNIT = {
     "_grouped_mm": _count_grouped_product, "grouped_mm_fallback": _count_grouped_product,

@@ -49,7 +49,7 @@ class LayerNames:
         for path, module in modules.items():
             parent, _, name = path.rpartition(".")
             if name.isdigit():
-                self._types.setdefault(parent, []).append(type(module))
+                self._types.setdefault(parent, []).append(f"{type(module).__module__}.{type(module).__qualname__}")
 
     def pattern(self, path):
         parts = path.split(".")

@@ -1,7 +1,6 @@
 """Records every operation that a model calls on fake tensors, and the memory that is alive meanwhile."""
 import contextlib
 import dataclasses
-import unittest.mock
 import weakref
 from typing import Optional
 
@@ -18,6 +17,9 @@ from ridge.torch._operators import _UNRECORDED
 _SPELLINGS = {torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16",
               torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
 _ATTENTION = F.scaled_dot_product_attention
+# Functions that call attention by its name in torch.nn.functional, some of them for checkpointed layers. PyTorch passes them
+# whole to a function mode, which is not active inside them.
+_CALLERS = (F.multi_head_attention_forward, torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
 _CONSTANT_FACTORIES = ("zeros", "ones", "full", "scalar_tensor", "zeros_like", "ones_like", "full_like", "new_zeros")
 
 
@@ -193,6 +195,16 @@ def _keep_constant(plain, result, args):
             result.constant = torch.full((), value, dtype=result.dtype)
 
 
+@contextlib.contextmanager
+def _named_attention(attend):
+    """Makes torch.nn.functional.scaled_dot_product_attention another function. It must call PyTorch's for tensors with values."""
+    F.scaled_dot_product_attention = attend
+    try:
+        yield
+    finally:
+        F.scaled_dot_product_attention = _ATTENTION
+
+
 class AttentionInterceptor(TorchFunctionMode):
     """Records scaled_dot_product_attention as one operation on every device. PyTorch decomposes it where it has no fused
     kernel, for example on "meta", into products in f32 that store the scores."""
@@ -203,8 +215,8 @@ class AttentionInterceptor(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func is F.multi_head_attention_forward:  # The mode is not active inside; it calls attention by this name
-            with unittest.mock.patch.object(F, "scaled_dot_product_attention", self._attend):
+        if func in _CALLERS:
+            with _named_attention(self._attend):
                 return func(*args, **kwargs)
         return self._attend(*args, **kwargs) if func is _ATTENTION else func(*args, **kwargs)
 

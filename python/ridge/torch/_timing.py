@@ -1,6 +1,5 @@
 """Times of recorded operations on a machine."""
 import dataclasses
-import functools
 from typing import Optional
 
 import ridge
@@ -28,7 +27,7 @@ class Machine:
     """Computes times on one machine. The peak of the vector unit is that of f32 for every dtype."""
 
     def __init__(self, on):
-        self.name = on
+        self.name, self._peaks = on, {}
         self.bandwidth = _BYTES / ridge.explain(flops=1, bytes=_BYTES, on=on, dtype=self._any_dtype(on)).total.time.memory
         smallest = ridge.explain("x: f32[N]\ny: f32[N] = x * 2", on=on, N=1).total
         self.overhead = smallest.time.lower if smallest.limiter == "overhead" else None  # Seconds of a launch, if on record
@@ -46,13 +45,15 @@ class Machine:
                     raise
         return "f32"
 
-    @functools.lru_cache(maxsize=None)
     def peak(self, dtype):
         """Returns FLOP/s, or None if the machine has no peak for this dtype on record."""
-        try:
-            return _FLOPS / ridge.explain(flops=_FLOPS, bytes=1, on=self.name, dtype=dtype).total.time.math
-        except ridge.Error:
-            return None
+        if dtype not in self._peaks:
+            try:
+                time = ridge.explain(flops=_FLOPS, bytes=1, on=self.name, dtype=dtype).total.time.math
+                self._peaks[dtype] = _FLOPS / time
+            except ridge.Error:
+                self._peaks[dtype] = None
+        return self._peaks[dtype]
 
     def time(self, work):
         """Returns the operation with its limiter and time."""

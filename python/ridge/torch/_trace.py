@@ -1,6 +1,7 @@
 """Roofline analysis of every operation of a PyTorch model."""
 import collections.abc
 import contextlib
+import os
 import sys
 import traceback
 
@@ -11,6 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils._pytree import tree_flatten
 from torch.utils.module_tracker import ModuleTracker
 
+import ridge
 from ridge._error import Error, usage_error
 from ridge.torch._bytes import distinct_bytes
 from ridge.torch._copy import FakeCopier
@@ -19,7 +21,7 @@ from ridge.torch._record import AttentionInterceptor, Recorder
 from ridge.torch._report import Trace, TracedMemory, TracedReport, TracedReports
 from ridge.torch._timing import Machine
 
-_LIBRARIES = ("torch", "ridge")  # Packages whose lines an error does not name
+_LIBRARIES = tuple(os.path.dirname(package.__file__) for package in (torch, ridge))  # Folders whose lines an error does not name
 _NUMPY_ERRORS = ("numpy() is not supported", "Cannot access data pointer", "Can't call numpy()", "tolist() is not supported")
 
 
@@ -129,7 +131,7 @@ def _value_error(error, module):
     else:
         problem = f"{'item()' if operation == 'aten._local_scalar_dense' else operation} reads the value of a tensor"
         hint = "pass the value as a number, or explain the parts before and after it"
-    if "experts" in module or "moe" in frame.filename:
+    if "experts" in module and "transformers" in frame.filename:
         hint = 'use model.set_experts_implementation("grouped_mm"), which has fixed shapes'
     message = f"{problem}, but explain computes no values" + (f"; in module '{module}'" if module else "")
     text = f"{frame.filename}:{frame.lineno}: {message}\n  {frame.line or ''}\n  hint: {hint}"
@@ -137,8 +139,7 @@ def _value_error(error, module):
 
 
 def _is_library_file(path):
-    folders = path.replace("\\", "/").split("/")
-    return any(name in folders for name in _LIBRARIES) and ("site-packages" in folders or "ridge" in folders) or path.startswith("<")
+    return path.startswith("<") or os.path.dirname(path).startswith(_LIBRARIES)
 
 
 def _backward(result, loss):
@@ -212,10 +213,17 @@ def _reachable_tensors(value, depth=6):
     return found
 
 
+def _cache_of(result, kwargs):
+    """Returns the keys and values that a language model returned or was given, under the names that transformers uses."""
+    names = ("cache", "past_key_values")
+    returned = [getattr(result, name) for name in names if name in vars(type(result)).get("__dataclass_fields__", ())]
+    given = [kwargs.get(name) for name in names]
+    return next((each for each in [*returned, *given] if each is not None), None)
+
+
 def _summarize_memory(peak, state, result, kwargs, trained, optimizer):
     weights = distinct_bytes(state)
-    cached = getattr(result, "past_key_values", None)
-    cache = distinct_bytes(_reachable_tensors(cached if cached is not None else kwargs.get("past_key_values")))
+    cache = distinct_bytes(_reachable_tensors(_cache_of(result, kwargs)))
     gradients = distinct_bytes([p.grad for p in trained.parameters() if p.grad is not None]) if trained is not None else 0
     kept = distinct_bytes(_reachable_tensors(list(optimizer.state.values()))) if optimizer is not None else 0
     return TracedMemory(peak, weights, cache, gradients, kept, max(peak - weights - cache - gradients - kept, 0))
