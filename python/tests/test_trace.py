@@ -1,8 +1,10 @@
 """Traces of PyTorch models: what is copied, counted, grouped and refused."""
+import functools
 import json
 import pickle
 import threading
 import unittest
+import warnings
 import xml.dom.minidom
 
 try:
@@ -146,7 +148,43 @@ class Lazy(torch.nn.Module):
         return self.layer(x) * self.table
 
 
+@functools.lru_cache
+def cached_table(width):
+    return torch.arange(float(width))
+
+
+TABLES = {}
+
+
+class Cached(torch.nn.Module):
+    def forward(self, x):
+        return x * cached_table(x.shape[-1])
+
+
+class Global(torch.nn.Module):
+    def forward(self, x):
+        TABLES[x.shape[-1]] = torch.arange(8.0)
+        return x * TABLES[8]
+
+
 class Originals(unittest.TestCase):
+    def test_cached_functions_return_values_again(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            explain(Cached(), torch.randn(2, 8), on="h200")
+        self.assertIs(type(cached_table(8)), torch.Tensor)
+
+    def test_a_global_that_is_left_fake_is_named(self):
+        with self.assertWarnsRegex(UserWarning, r"^the traced code stored a fake tensor in test_trace\.TABLES, which the next call"):
+            explain(Global(), torch.randn(2, 8), on="h200")
+        TABLES.clear()
+
+    def test_hooks_write_to_copies(self):
+        model, seen = torch.nn.Linear(8, 8), []
+        model.register_forward_hook(lambda module, args, result: seen.append(result))
+        explain(model, torch.randn(2, 8), on="h200")
+        self.assertEqual(seen, [])
+
     def test_attributes_lists_and_numbers_are_left_as_they_were(self):
         model, x = Lazy(), torch.randn(2, 8)
         for call in (model, model.forward, lambda x: model(x)):

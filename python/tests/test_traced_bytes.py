@@ -29,6 +29,7 @@ SNIPPETS = [
     ("x + y", lambda x, y: x + y, (r(N, N), r(N, N)), 3 * SQUARE),
     ("x + x.t()", lambda x: x + x.t(), (r(N, N),), 2 * SQUARE),
     ("expand", lambda v: v.expand(N, N) + 1, (r(N),), 4 * N + SQUARE),
+    ("expand of every second element", lambda v: v[::2].expand(N, N // 2) + 1, (r(N),), 4 * N // 2 + SQUARE // 2),
     ("broadcast", lambda x, v: x + v, (r(N, N), r(N)), 2 * SQUARE + 4 * N),
     ("scalar", lambda x: x + 1, (r(N, N),), 2 * SQUARE),
     ("comparison", lambda x: x > 0, (r(N, N),), SQUARE + N * N),

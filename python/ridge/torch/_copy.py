@@ -1,4 +1,5 @@
 """Copies of models, arguments, optimizers and functions whose tensors are fake. The originals are never changed."""
+import collections
 import copy
 import functools
 import types
@@ -56,8 +57,8 @@ class FakeCopier(TorchFunctionMode):
             self._remember(value, twin)
             twin.extend(map(self.copy, value)) if type(value) is list else twin.update(map(self.copy, value))
             return twin
-        if type(value) is dict:
-            twin = {}
+        if type(value) in (dict, collections.OrderedDict):
+            twin = type(value)()
             self._remember(value, twin)
             twin.update((self.copy(key), self.copy(each)) for key, each in value.items())
             return twin

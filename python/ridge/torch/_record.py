@@ -72,7 +72,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, tracker):
         super().__init__()
         self.tracker, self.works, self.memory, self.phase = tracker, [], Memory(), "forward"
-        self.is_paused = False
+        self.is_paused, self.results = False, []  # Weak references to all results
         self._produced, self._external = weakref.WeakKeyDictionary(), {}
         self._module_of_node = {}  # By the sequence number of an autograd node
 
@@ -106,7 +106,9 @@ class Recorder(TorchDispatchMode):
             first = call.read[0] if call.read else call.written[0] if call.written else None
             self._append(call.name, call.read, first, flops if is_known else None, count_bytes(call), on_matrix)
             self._note_storages(call)
-        self.memory.add(tensors_of(result))
+        results = tensors_of(result)
+        self.memory.add(results)
+        self.results += [weakref.ref(tensor) for tensor in results]
         return result
 
     def _append(self, name, read, first, flops, moved, on_matrix):

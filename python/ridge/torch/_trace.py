@@ -17,6 +17,7 @@ from ridge._error import Error, usage_error
 from ridge.torch._bytes import distinct_bytes
 from ridge.torch._copy import FakeCopier
 from ridge.torch._groups import LayerNames
+from ridge.torch._leaks import release_stored
 from ridge.torch._record import AttentionInterceptor, Recorder
 from ridge.torch._report import Trace, TracedMemory, TracedReport, TracedReports
 from ridge.torch._timing import Machine
@@ -51,7 +52,8 @@ def explain(model, inputs=(), kwargs=None, *, on="cpu", training=False, optimize
         raise usage_error("optimizer and loss need training=True")
     if training and not isinstance(model, torch.nn.Module):
         raise usage_error("training=True needs a torch.nn.Module; a function may call backward() and step() itself")
-    trace = _trace(model, *_split_arguments(inputs, kwargs), training, optimizer, loss)
+    trace, results = _trace(model, *_split_arguments(inputs, kwargs), training, optimizer, loss)
+    release_stored(results)
     reports = [TracedReport(machine, trace) for machine in machines]
     return TracedReports(reports) if isinstance(on, (list, tuple)) else reports[0]
 
@@ -65,6 +67,7 @@ def _split_arguments(inputs, kwargs):
 
 
 def _trace(model, args, kwargs, training, optimizer, loss):
+    """Returns the Trace and weak references to all results, which are released when this function has returned."""
     while isinstance(model, torch.nn.Module) and hasattr(model, "_orig_mod"):  # torch.compile wraps the model
         model = model._orig_mod
     tracker = ModuleTracker()
@@ -88,7 +91,8 @@ def _trace(model, args, kwargs, training, optimizer, loss):
         compulsory = recorder.compulsory_bytes(_reachable_tensors(result))
         names = LayerNames({name.partition(".")[2]: module for module, name in tracker._known_modules.items()})
     title = type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", type(model).__name__)
-    return Trace(title, tuple(recorder.works), memory, ", ".join(sorted(copier.devices)) or "cpu", names, compulsory)
+    device = ", ".join(sorted(copier.devices)) or "cpu"
+    return Trace(title, tuple(recorder.works), memory, device, names, compulsory), recorder.results
 
 
 @contextlib.contextmanager
