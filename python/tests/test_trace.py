@@ -99,6 +99,7 @@ class Counting(unittest.TestCase):
         self.assertEqual((product.time_lower, product.limiter, product.flops, product.known), (None, None, 1024, True))
         self.assertGreater(addition.time_lower, 0)
         self.assertEqual(report.untimed, (product,))
+        self.assertRegex(str(report), r"aten\.mm .* 256 B +\?  +\?  +0\.0 %")
         self.assertIn("left out of the time: 1 operation; t4 has no matrix peak for bf16 on record", str(report))
 
     def test_composite_operations_of_inference_mode_are_decomposed(self):

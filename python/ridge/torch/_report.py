@@ -152,8 +152,9 @@ class TracedReport:
 
     def _amounts(self, group):
         is_known = all(op.known for op in group.ops)
+        is_timed = any(op.time_lower is not None for op in group.ops)
         return (_engineering(group.flops, "FLOP") if is_known else "unknown", _engineering(group.bytes, "B"), group.limiter or "?",
-                _engineering(group.time_lower, "s"), _percent(group.time_lower, self.time_lower))
+                _engineering(group.time_lower if is_timed else None, "s"), _percent(group.time_lower, self.time_lower))
 
     def _module_rows(self, count):
         for group in self.modules[:count]:
@@ -269,7 +270,7 @@ class TracedReports(tuple):
 
     def _first_line(self):
         best = min(self, key=lambda report: report.time_with_launches or report.time_lower)
-        return f"lowest bound on {best.machine}: {best._verdict()}"
+        return f"lowest of {len(self)} machines: {best._verdict()}"
 
     def __str__(self):
         return "\n".join([self._first_line(), self[0]._memory_line(), "", *_aligned([self._HEAD, *self._rows()])])
