@@ -45,12 +45,25 @@ def _explain(program, on, sizes, dtype, split, link, memory, weights, narrow, pl
 _cached_explain = functools.lru_cache(maxsize=1024)(_explain)
 
 
-def explain(program=None, *, on="cpu", dims=None, dtype=None, split=None, link=None, memory=None, weights=None, narrow=None,
-            plan=False, sustained=False, flops=None, bytes=None, **sizes):
-    """Returns what limits a program on a machine, its bounds on time, and the sizes at which the limit changes.
+def _explain_model(model, inputs, on, kwargs, training, optimizer, loss, others):
+    given = sorted(name for name, value in others.items() if value is not None and value is not False)
+    if given:
+        raise usage_error(f"a model takes inputs, kwargs, on, training, optimizer and loss, found {', '.join(given)}")
+    from .torch import explain as explain_torch_model  # Imports torch
+    return explain_torch_model(model, () if inputs is None else inputs, kwargs, on=on, training=training, optimizer=optimizer, loss=loss)
 
-    program    text, an einsum string or a file path; or None with `flops` (FLOP) and `bytes` (B)
-    on         a machine of ridge.machines(), a .toml file, or "cpu"
+
+def explain(program=None, inputs=None, *, on="cpu", dims=None, dtype=None, split=None, link=None, memory=None, weights=None,
+            narrow=None, plan=False, sustained=False, flops=None, bytes=None, kwargs=None, training=False, optimizer=None, loss=None,
+            **sizes):
+    """Returns what limits a program or a PyTorch model on a machine, and its bounds on time; for a program also the sizes at
+    which the limit changes.
+
+    program    text, an einsum string or a file path; or a torch.nn.Module or a function of tensors, with `inputs`; or None
+               with `flops` (FLOP) and `bytes` (B)
+    inputs     arguments of a model: a tensor, a tuple, or a mapping such as a tokenizer's output. `kwargs`, `training`,
+               `optimizer` and `loss` are those of ridge.torch.explain, which this calls for models
+    on         a machine of ridge.machines(), a .toml file, or "cpu"; for a model also a list of these
     B=64, ...  sizes of dimensions; a dimension without a value stays a symbol. `dims` takes them as a mapping
     dtype      dtype of tensors that declare none (default "bf16")
     split      ("D", 4) splits dimension D over four chips, connected by `link`; results are those of one chip
@@ -60,9 +73,16 @@ def explain(program=None, *, on="cpu", dims=None, dtype=None, split=None, link=N
     plan       if true, also plan kernels: report.planned
     sustained  if true, use the rates that real programs reach, if known
 
-    Returns a Report; times are in seconds. Raises ridge.Error for an error in the program (with its position), the
-    machine or a size. Results for machines of the catalog are cached.
+    Returns a Report, or for a model a ridge.torch.TracedReport; times are in seconds. Raises ridge.Error for an error in the
+    program (with its position), the machine or a size. Results for machines of the catalog are cached.
     """
+    if callable(program):
+        others = dict(sizes, dims=dims, dtype=dtype, split=split, link=link, memory=memory, weights=weights, narrow=narrow, plan=plan,
+                      sustained=sustained, flops=flops, bytes=bytes)
+        return _explain_model(program, inputs, on, kwargs, training, optimizer, loss, others)
+    if inputs is not None or kwargs is not None or training or optimizer is not None or loss is not None:
+        raise usage_error("inputs, kwargs, training, optimizer and loss are those of a model; sizes of a program are keywords such as "
+                          "B=64")
     on = text_of("one machine", on, "h200")
     if dtype is not None:
         dtype = text_of("a dtype's name", dtype, "bf16")

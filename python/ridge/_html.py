@@ -28,18 +28,24 @@ def _picture(svg, what):
     return f"<img alt='{what}' style='max-width: 100%' src='data:image/svg+xml;base64,{data}'/>"
 
 
+def table(head, rows, words=1):
+    """Returns a table. Cells do not wrap, and those after the first `words` columns are aligned right, since they are numbers."""
+    def line(cells, tag):
+        styled = [f"<{tag} style='white-space: nowrap; text-align: {'left' if column < words else 'right'}'>{html.escape(cell)}</{tag}>"
+                  for column, cell in enumerate(cells)]
+        return f"<tr>{''.join(styled)}</tr>"
+
+    return f"<table><thead>{line(head, 'th')}</thead><tbody>{''.join(line(row, 'td') for row in rows)}</tbody></table>"
+
+
 def _row(name, op):
-    cells = [
-        html.escape(name), _engineering(op.flops, "FLOP"), _engineering(op.bytes, "B"), _number(op.intensity),
-        _number(op.ridge), op.limiter or "?", _engineering(op.time.lower, "s"), _engineering(op.time.upper, "s"),
-    ]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    return (name, _engineering(op.flops, "FLOP"), _engineering(op.bytes, "B"), _number(op.intensity), _number(op.ridge),
+            op.limiter or "?", _engineering(op.time.lower, "s"), _engineering(op.time.upper, "s"))
 
 
 def report(of):
     """Returns the roofline plot and a table of the operations."""
-    head = "".join(f"<th>{word}</th>" for word in
-                   ("op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap"))
+    head = ("op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap")
     rows = [_row(op.name, op) for op in of.ops]
     if len(of.ops) > 1:
         rows.append(_row("total", of.total))
@@ -47,24 +53,21 @@ def report(of):
         rows.append(_row("fused", of.fused))
     dims = ", ".join(f"{name} = {value}" for name, value in of.dims.items())
     return (f"<div class='ridge'><p>{html.escape(of.title)} on {html.escape(of.machine)}; {html.escape(dims)}</p>"
-            f"{_picture(of.svg(), 'roofline')}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-            "</div>")
+            f"{_picture(of.svg(), 'roofline')}{table(head, rows)}</div>")
 
 
 def _cell(value):
-    return html.escape("" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value))
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def sweep(of, max_rows=64):
     """Returns the curves and a table of the first `max_rows` points."""
     columns = of.columns()
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     cells = list(zip(*columns.values()))
-    rows = ["<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in cells[:max_rows]]
+    rows = [[_cell(cell) for cell in row] for row in cells[:max_rows]]
     more = f"<p>{len(cells) - max_rows} more rows: see to_pandas()</p>" if len(cells) > max_rows else ""
     picture = _picture(of.svg(), "curves of attainable FLOP/s")
-    return (f"<div class='ridge'>{picture}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-            f"{more}</div>")
+    return f"<div class='ridge'>{picture}{table(columns, rows, words=2)}{more}</div>"
 
 
 def to_pandas(of):

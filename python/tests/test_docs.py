@@ -49,7 +49,7 @@ class Documents(unittest.TestCase):
                     pictures += 1
                     xml.dom.minidom.parseString(page)
         self.assertGreaterEqual(shown, 2)
-        self.assertEqual(pictures, 2)
+        self.assertEqual(pictures, 2 + has("torch"))
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ class Trace(unittest.TestCase):
         layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
         report = ridge.torch.explain(layer, torch.randn(2, 16, 64), on="h200")
         self.assertEqual([op.name for op in report.unknown], [])
-        matrices = ("aten.addmm", "aten.mm", "aten.bmm", "aten._scaled_dot_product")
+        matrices = ("aten.addmm", "aten.mm", "aten.bmm", "aten.scaled_dot_product_attention")
         products = sum(op.flops for op in report.ops if op.name.startswith(matrices))
         self.assertEqual(products, 2 * 32 * 64 * (3 * 64 + 64 + 2 * 128) + 2 * 2 * 2 * 16 * 16 * 64)
 

@@ -9,7 +9,9 @@ torch.compile(fullgraph=True). matmul uses a compiled library if one was built (
 time; otherwise it uses DLPack, like the other operators.
 """
 from . import _operators
-from ._trace import TracedOp, TracedReport, explain
+from ._report import TracedMemory, TracedReport, TracedReports
+from ._timing import TracedOp
+from ._trace import explain
 
 attention = _operators.attention
 geglu = _operators.geglu
@@ -17,4 +19,4 @@ matmul = _operators.matmul
 rmsnorm = _operators.rmsnorm
 softmax = _operators.softmax
 
-__all__ = ["TracedOp", "TracedReport", "attention", "explain", "geglu", "matmul", "rmsnorm", "softmax"]
+__all__ = ["TracedMemory", "TracedOp", "TracedReport", "TracedReports", "attention", "explain", "geglu", "matmul", "rmsnorm", "softmax"]

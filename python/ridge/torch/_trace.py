@@ -1,257 +1,233 @@
 """Roofline analysis of every operation of a PyTorch model."""
-import dataclasses
-import html
-import math
-from typing import Optional
+import collections.abc
+import contextlib
+import os
+import sys
+import traceback
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map_only
-from torch.utils.flop_counter import flop_registry, register_flop_formula, sdpa_flop_count
+from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode,
+                                           UnsupportedOperatorException)
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._pytree import tree_flatten
 from torch.utils.module_tracker import ModuleTracker
 
 import ridge
-from ridge._html import _engineering
-from ridge.torch._operators import _UNRECORDED
+from ridge._error import Error, usage_error
+from ridge.torch._bytes import distinct_bytes
+from ridge.torch._copy import FakeCopier
+from ridge.torch._groups import LayerNames
+from ridge.torch._leaks import release_stored
+from ridge.torch._record import AttentionInterceptor, Recorder
+from ridge.torch._report import Trace, TracedMemory, TracedReport, TracedReports
+from ridge.torch._timing import Machine
 
-# One FLOP per element of the result, as ridge counts pointwise functions.
-_POINTWISE = frozenset("""abs add addcmul addcdiv bitwise_and bitwise_not bitwise_or ceil clamp cos div eq erf exp floor ge gelu
-    gelu_backward gt hardswish hardtanh le leaky_relu log logical_and logical_not lt masked_fill maximum minimum mish mul ne neg
-    pow reciprocal relu round rsqrt rsub sigmoid sigmoid_backward sign silu silu_backward sin softplus sqrt sub tanh
-    tanh_backward threshold_backward tril triu where""".split())
-# One FLOP per element read.
-_REDUCTIONS = frozenset("sum mean amax amin max min var std prod any all argmax argmin cumsum norm var_mean".split())
-# Row functions, with their names in ridge's notation.
-_ROWS = {"_softmax": "softmax", "_log_softmax": "softmax", "_safe_softmax": "softmax", "native_layer_norm": "layernorm",
-         "_fused_rms_norm": "rmsnorm", "rms_norm": "rmsnorm", "softmax": "softmax", "rmsnorm": "rmsnorm"}
-# Operations that move bytes without arithmetic.
-_MOVES = frozenset("""_to_copy arange bernoulli cat clone constant_pad_nd copy embedding fill flip full full_like gather
-    index index_select masked_scatter native_dropout new_ones new_zeros ones ones_like rand randn repeat roll
-    scalar_tensor scatter stack zero zeros zeros_like _unsafe_index lift_fresh""".split())
-# Operations that move nothing: views, uninitialized memory, and queries of the host.
-_FREE = frozenset("""_local_scalar_dense alias as_strided chunk detach empty empty_like empty_strided expand is_same_size narrow
-    new_empty new_empty_strided permute prim_device select slice split split_with_sizes squeeze sym_numel
-    sym_size sym_stride t transpose unbind unfold unsafe_split unsqueeze view _unsafe_view view_as_real
-    view_as_complex _reshape_alias""".split())
+_LIBRARIES = tuple(os.path.dirname(package.__file__) for package in (torch, ridge))  # Folders whose lines an error does not name
+_NUMPY_ERRORS = ("numpy() is not supported", "Cannot access data pointer", "Can't call numpy()", "tolist() is not supported")
 
 
-# FLOPs of ridge's own products and attention, forward; also registered for torch.utils.flop_counter.
-@register_flop_formula(list({torch.ops.ridge.matmul, getattr(torch.ops.ridge, _UNRECORDED)}))
-def _matmul_flops(a, b, *_, out_shape=None, **__):
-    return 2 * math.prod(out_shape) * a[-1]
-
-
-@register_flop_formula(torch.ops.ridge.geglu)
-def _geglu_flops(x, w, *_, **__):
-    return 2 * math.prod(x) * w[0]
-
-
-@register_flop_formula(torch.ops.ridge.attention)
-def _attention_flops(q, k, v, *_, **__):
-    return 2 * math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
-
-
-@dataclasses.dataclass(frozen=True)
-class TracedOp:
-    """One call of an operation."""
-    name: str                       # For example "aten.addmm"
-    module: str                     # Module path such as "layers.0.mlp", or ""
-    shapes: tuple                   # Shapes of the tensor arguments
-    dtype: str                      # Dtype of the first tensor argument
-    flops: Optional[int]            # None if ridge does not know the operation
-    bytes: int                      # Each argument read once, each result written once
-    limiter: Optional[str]          # None if ridge does not know the operation
-    time_lower: float               # Seconds; for an unknown operation, time of its bytes
-    known: bool
-
-
-def _bytes(tensors):
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def _spelling(dtype):
-    names = {torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.int8: "int8",
-             torch.int32: "int32", torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
-    return names.get(dtype, "f32")
-
-
-def _flops_in_rows(word, x, width):
-    rows = max(x.numel() // max(width, 1), 1)
-    report = ridge.explain(f"x: f32[N, D]\ny: f32[N, D] = {word}(x over D)", on="h200", N=rows, D=max(width, 1))
-    return report.total.flops
-
-
-class _Machine:
-    """Computes times on one machine. The peak of the vector unit is that of f32 for every dtype."""
-
-    def __init__(self, on):
-        self.on = on
-
-    def of(self, flops, moved, dtype, on_matrix):
-        if moved == 0 and not flops:
-            return "memory", 0.0
-        total = ridge.explain(flops=max(flops or 0, 1), bytes=max(moved, 1), on=self.on,
-                              dtype=dtype if on_matrix else "f32").total
-        if total.time.lower is None and on_matrix:  # The machine has no matrix peak for this dtype
-            total = ridge.explain(flops=max(flops, 1), bytes=max(moved, 1), on=self.on, dtype="f32").total
-        return total.limiter, total.time.lower
-
-
-class _Recorder(TorchDispatchMode):
-    def __init__(self, on, tracker):
-        super().__init__()
-        self.machine, self.tracker, self.ops = _Machine(on), tracker, []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        result = func(*args, **kwargs)
-        base = func._schema.name.partition("::")[2]
-        if func.namespace == "ridge" and base == _UNRECORDED:  # The same operator below autograd
-            base = "matmul"
-        plain = base.rstrip("_") if not base.startswith("__") else base
-        is_free = func.namespace == "prim" or plain in _FREE
-        if not is_free and not getattr(func, "is_view", False):
-            self._record(func, plain, args, kwargs, result)
-        return result
-
-    def _record(self, func, plain, args, kwargs, result):
-        read = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
-        written = [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, torch.Tensor)]
-        flops, on_matrix, known = self._count(func, plain, args, kwargs, result, read, written)
-        moved = self._moved(plain, read, written)
-        dtype = _spelling(read[0].dtype if read else written[0].dtype if written else torch.float32)
-        limiter, lower = self.machine.of(flops, moved, dtype, on_matrix)
-        self.ops.append(TracedOp(f"{func.namespace}.{plain}", self._module(), tuple(tuple(t.shape) for t in read), dtype,
-                                 flops if known else None, moved, limiter if known else None, lower, known))
-
-    @staticmethod
-    def _moved(plain, read, written):
-        if plain in ("embedding", "index_select", "gather", "index") and len(read) > 1:  # Only the selected rows
-            return 2 * _bytes(written) + _bytes(read[1:])
-        return _bytes(read) + _bytes(written)
-
-    @staticmethod
-    def _count(func, plain, args, kwargs, result, read, written):
-        """Returns the FLOPs, whether the matrix unit computes them, and whether the operation is known."""
-        packet = func._overloadpacket
-        if packet in flop_registry:
-            return int(flop_registry[packet](*args, **kwargs, out_val=result)), True, True
-        if plain.startswith("_scaled_dot_product") and not plain.endswith("backward"):  # Variants missing in the registry
-            return int(sdpa_flop_count(*(tensor.shape for tensor in args[:3]))), True, True
-        if plain in _ROWS and read:
-            along = args[1] if len(args) > 1 else -1
-            width = read[0].shape[along] if plain.endswith("softmax") and read[0].dim() else (
-                along[0] if isinstance(along, (tuple, list)) and along else read[0].shape[-1])
-            return _flops_in_rows(_ROWS[plain], read[0], int(width)), False, True
-        if plain in _POINTWISE:
-            return sum(tensor.numel() for tensor in written), False, True
-        if plain in _REDUCTIONS:
-            return max((tensor.numel() for tensor in read), default=0), False, True
-        return 0, False, plain in _MOVES
-
-    def _module(self):
-        names = [name for name in self.tracker.parents if name != "Global"]
-        deepest = max(names, key=len, default="")
-        return deepest.partition(".")[2]
-
-
-class TracedReport:
-    """Operations of a model in call order. str() lists the slowest ones; a notebook shows a table."""
-
-    def __init__(self, machine, ops):
-        self.machine = machine
-        self.ops = tuple(ops)
-
-    @property
-    def time_lower(self):
-        """Sum of the lower bounds of all operations, in seconds."""
-        return sum(op.time_lower for op in self.ops)
-
-    @property
-    def flops(self):
-        """FLOPs of the known operations."""
-        return sum(op.flops or 0 for op in self.ops)
-
-    @property
-    def bytes(self):
-        return sum(op.bytes for op in self.ops)
-
-    @property
-    def unknown(self):
-        """Operations with unknown arithmetic; their time is that of their bytes."""
-        return tuple(op for op in self.ops if not op.known)
-
-    def slowest(self, count=10):
-        """Returns the operations with the largest lower bounds. Unknown operations come first, because their actual time
-        is unknown."""
-        return sorted(self.ops, key=lambda op: (not op.known, op.time_lower), reverse=True)[:count]
-
-    def _rows(self, count):
-        total = self.time_lower or 1.0
-        for op in self.slowest(count):
-            yield (op.name, op.module, " ".join("x".join(map(str, shape)) or "1" for shape in op.shapes[:3]), op.dtype,
-                   _engineering(op.flops, "FLOP") if op.known else "unknown", _engineering(op.bytes, "B"),
-                   op.limiter or "?", _engineering(op.time_lower, "s"), f"{100 * op.time_lower / total:.1f} %")
-
-    _HEAD = ("op", "module", "shapes", "dtype", "work", "bytes", "limiter", "lower", "of time")
-
-    def _first_line(self):
-        counted = f", {len(self.unknown)} of them counted by bytes only" if self.unknown else ""
-        return (f"{len(self.ops)} operations on {self.machine}{counted}: at least {_engineering(self.time_lower, 's')} "
-                f"in sequence; {_engineering(self.flops, 'FLOP')}, {_engineering(self.bytes, 'B')}")
-
-    def _last_line(self):
-        if not self.unknown:
-            return ""
-        names = ", ".join(sorted({op.name for op in self.unknown}))
-        return (f"unknown: {len(self.unknown)} operations with {_engineering(sum(op.bytes for op in self.unknown), 'B')}, "
-                f"bounded by their bytes only: {names}")
-
-    def __str__(self):
-        rows = [self._HEAD, *self._rows(20)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(self._HEAD))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-        return "\n".join(filter(None, [self._first_line(), "", *lines, self._last_line()]))
-
-    def __repr__(self):
-        return f"<ridge.torch.TracedReport of {len(self.ops)} operations on {self.machine}>"
-
-    def _repr_html_(self):
-        head = "".join(f"<th>{word}</th>" for word in self._HEAD)
-        rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows(40))
-        return (f"<div class='ridge'><p>{html.escape(self._first_line())}</p><table><thead><tr>{head}</tr></thead>"
-                f"<tbody>{rows}</tbody></table><p>{html.escape(self._last_line())}</p></div>")
-
-
-def explain(model, example, kwargs=None, *, on="cpu"):
+def explain(model, inputs=(), kwargs=None, *, on="cpu", training=False, optimizer=None, loss=None):
     """Calls a model on fake tensors and computes the roofline bound of each operation that reaches the dispatcher.
 
-    model     a torch.nn.Module or a function of tensors; nothing is computed and no weight is changed
-    example   the arguments: a tensor or a tuple
-    on        a machine of ridge.machines(), a .toml file, or "cpu"
+    model      a torch.nn.Module or a function of tensors. Nothing is computed, and neither the model nor anything it refers to
+               is changed: a copy with fake tensors is called. Weights may be on torch.device("meta")
+    inputs     the arguments: a tensor, a tuple or list, or a mapping of keyword arguments such as a tokenizer's output
+    kwargs     further keyword arguments
+    on         a machine of ridge.machines(), a .toml file, "cpu", or a list of these
+    training   if true, trace forward, backward and the optimizer's step
+    optimizer  a torch.optim.Optimizer over the model's parameters, or a function of parameters that returns one
+    loss       function of the model's result; default: its `loss`, or the sum of its tensors
 
-    Returns a TracedReport. Views cost nothing. An unknown operation is listed with its bytes. Times are roofline bounds
-    without launch overheads. The backward pass is not traced; a function must not request gradients of weights in its
-    closure.
+    Returns a TracedReport, or TracedReports for a list of machines. Views cost nothing. Attention is one operation on every
+    device. An unknown operation is listed with its bytes. `time_lower` is the sum of the operations' bounds, `time_fused` a
+    bound for any fusion, and `time_with_launches` counts at least a launch for each operation. A function is called with gradients as they are enabled now, so it may call backward().
+    Raises ridge.Error where the model reads a value that is not computed.
     """
-    example = example if isinstance(example, (tuple, list)) else (example,)
-    fake = FakeTensorMode(allow_non_fake_inputs=True)
-    args, kwargs = tree_map_only(torch.Tensor, fake.from_tensor, (tuple(example), dict(kwargs or {})))
-    call = model
-    if isinstance(model, torch.nn.Module):
-        state = {name: fake.from_tensor(tensor) for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
+    machines = [Machine(name) for name in ([on] if not isinstance(on, (list, tuple)) else on)]
+    if not machines:
+        raise usage_error("expected at least one machine, such as 'h200', found an empty list")
+    if not callable(model):
+        raise usage_error(f"expected a model or a function of tensors, found {type(model).__name__}")
+    if (optimizer is not None or loss is not None) and not training:
+        raise usage_error("optimizer and loss need training=True")
+    if training and not isinstance(model, torch.nn.Module):
+        raise usage_error("training=True needs a torch.nn.Module; a function may call backward() and step() itself")
+    trace, results = _trace(model, *_split_arguments(inputs, kwargs), training, optimizer, loss)
+    release_stored(results)
+    reports = [TracedReport(machine, trace) for machine in machines]
+    return TracedReports(reports) if isinstance(on, (list, tuple)) else reports[0]
 
-        def call(*args, **kwargs):
-            return torch.func.functional_call(model, state, args, kwargs)
 
+def _split_arguments(inputs, kwargs):
+    """Returns positional and keyword arguments."""
+    kwargs = dict(kwargs or {})
+    if isinstance(inputs, collections.abc.Mapping):
+        return (), {**inputs, **kwargs}
+    return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), kwargs
+
+
+def _trace(model, args, kwargs, training, optimizer, loss):
+    """Returns the Trace and weak references to all results, which are released when this function has returned."""
+    while isinstance(model, torch.nn.Module) and hasattr(model, "_orig_mod"):  # torch.compile wraps the model
+        model = model._orig_mod
     tracker = ModuleTracker()
-    recorder = _Recorder(on, tracker)
+    recorder = Recorder(tracker)
+    copier = FakeCopier(FakeTensorMode(allow_non_fake_inputs=True))
+    call = copier.copy(model) if isinstance(model, torch.nn.Module) else copier.copy_function(model)
+    args, kwargs = copier.copy((args, kwargs))
+    if isinstance(optimizer, torch.optim.Optimizer):
+        optimizer = copier.copy(optimizer)
+    state = _state_of(call, copier)
+    with _traced(copier.fake_mode, tracker, recorder, keeps_gradients=training or not isinstance(model, torch.nn.Module)):
+        if optimizer is not None:
+            optimizer = _prepare_optimizer(optimizer, call, recorder)
+        recorder.memory.add([*state, *_reachable_tensors((args, kwargs))])
+        result = call(*args, **kwargs)
+        if training:
+            _backward(result, loss)
+        if optimizer is not None:
+            optimizer.step()
+        memory = _summarize_memory(recorder.memory.peak, state, result, kwargs, call if training else None, optimizer)
+        compulsory = recorder.compulsory_bytes(_reachable_tensors(result))
+        names = LayerNames({name.partition(".")[2]: module for module, name in tracker._known_modules.items()})
+    title = type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", type(model).__name__)
+    device = ", ".join(sorted(copier.devices)) or "cpu"
+    return Trace(title, tuple(recorder.works), memory, device, names, compulsory), recorder.results
+
+
+@contextlib.contextmanager
+def _traced(fake_mode, tracker, recorder, keeps_gradients):
+    """Records what is called inside. Code that needs values that are not computed raises ridge.Error."""
     fused = torch.backends.mha.get_fastpath_enabled()  # The fast path is one unknown operation for a full encoder layer
     torch.backends.mha.set_fastpath_enabled(False)
+    gradients = torch.set_grad_enabled(keeps_gradients and torch.is_grad_enabled())
+    eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
+    on_cpu = torch.device("cpu") if torch.get_default_device().type == "meta" else contextlib.nullcontext()
     try:
-        with torch.no_grad(), fake, tracker, recorder:
-            call(*args, **kwargs)
+        with tracker, gradients, eager, _recorded_steps(recorder), fake_mode, on_cpu, recorder, AttentionInterceptor(recorder):
+            try:
+                yield
+            except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException, RuntimeError,
+                    TypeError) as error:
+                if not _needs_values(error):
+                    raise
+                raise _value_error(error, recorder.module()) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fused)
-    return TracedReport(on, recorder.ops)
+
+
+def _needs_values(error):
+    fake = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
+    return isinstance(error, fake) or any(text in str(error) for text in _NUMPY_ERRORS)
+
+
+def _value_error(error, module):
+    """Returns an error with the module and the line of the model's code that needs a value."""
+    where = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_library_file(frame.filename)]
+    frame = where[-1] if where else traceback.extract_tb(error.__traceback__)[-1]
+    operation = str(getattr(error, "func", "")).removesuffix(".default") or "numpy()"
+    if isinstance(error, DynamicOutputShapeException):
+        problem = f"the shape of the result of {operation} depends on values"
+        hint = "replace it by an operation with a fixed shape, such as torch.where, or explain the parts before and after it"
+    elif isinstance(error, UnsupportedOperatorException):
+        problem = f"{operation} has no shape function"
+        hint = "register one with torch.library.register_fake, or explain the parts before and after it"
+    else:
+        problem = f"{'item()' if operation == 'aten._local_scalar_dense' else operation} reads the value of a tensor"
+        hint = "pass the value as a number, or explain the parts before and after it"
+    if "experts" in module and "transformers" in frame.filename:
+        hint = 'use model.set_experts_implementation("grouped_mm"), which has fixed shapes'
+    message = f"{problem}, but explain computes no values" + (f"; in module '{module}'" if module else "")
+    text = f"{frame.filename}:{frame.lineno}: {message}\n  {frame.line or ''}\n  hint: {hint}"
+    return Error(3, message, hint, frame.filename, frame.lineno, 0, text)
+
+
+def _is_library_file(path):
+    return path.startswith("<") or os.path.dirname(path).startswith(_LIBRARIES)
+
+
+def _backward(result, loss):
+    if loss is not None:
+        total = loss(result)
+    elif getattr(result, "loss", None) is not None:
+        total = result.loss
+    else:
+        parts = [tensor for tensor in _reachable_tensors(result) if tensor.requires_grad]
+        if not parts:
+            raise usage_error("training=True needs a result that requires a gradient, found none: are all parameters frozen?")
+        total = sum(tensor.sum() for tensor in parts)
+    if not isinstance(total, torch.Tensor) or not total.requires_grad:
+        raise usage_error("loss: expected a tensor that requires a gradient")
+    (total if total.dim() == 0 else total.sum()).backward()
+
+
+def _prepare_optimizer(optimizer, model, recorder):
+    """Returns the optimizer after a step that is not recorded, which allocates its state as only the first step does."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        optimizer = optimizer(model.parameters())
+    with recorder.pause():
+        for parameter in (each for group in optimizer.param_groups for each in group["params"]):
+            if parameter.requires_grad:
+                parameter.grad = torch.empty_like(parameter)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        for parameter in model.parameters():
+            parameter.grad = None
+    recorder.memory.add(_reachable_tensors(list(optimizer.state.values())))
+    return optimizer
+
+
+@contextlib.contextmanager
+def _recorded_steps(recorder):
+    """Marks the operations of optimizers. Steps change many parameters in one launch, PyTorch's default on GPUs, where the user
+    chose nothing else."""
+    def begin(optimizer, *_):
+        recorder.phase = "step"
+        for group in optimizer.param_groups:
+            if "foreach" in group and group["foreach"] is None and not group.get("fused"):
+                group["foreach"] = True
+
+    def end(*_):
+        recorder.phase = "forward"
+
+    handles = register_optimizer_step_pre_hook(begin), register_optimizer_step_post_hook(end)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _state_of(call, copier):
+    """Returns the tensors of a model, or of the models that a function refers to."""
+    modules = [call] if isinstance(call, torch.nn.Module) else [
+        each for each in copier.memo.values() if isinstance(each, torch.nn.Module)]
+    found = {id(tensor): tensor for module in modules for tensor in [*module.parameters(), *module.buffers()]}
+    return list(found.values())
+
+
+def _reachable_tensors(value, depth=6):
+    """Returns the tensors in containers and objects, such as a cache of keys and values."""
+    leaves, found = tree_flatten(value)[0], []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            found.append(leaf)
+        elif depth and hasattr(leaf, "__dict__") and not isinstance(leaf, (type, torch.nn.Module)) and not callable(leaf):
+            found += _reachable_tensors(list(vars(leaf).values()), depth - 1)
+    return found
+
+
+def _cache_of(result, kwargs):
+    """Returns the keys and values that a language model returned or was given, under the names that transformers uses."""
+    names = ("cache", "past_key_values")
+    returned = [getattr(result, name) for name in names if name in vars(type(result)).get("__dataclass_fields__", ())]
+    given = [kwargs.get(name) for name in names]
+    return next((each for each in [*returned, *given] if each is not None), None)
+
+
+def _summarize_memory(peak, state, result, kwargs, trained, optimizer):
+    weights = distinct_bytes(state)
+    cache = distinct_bytes(_reachable_tensors(_cache_of(result, kwargs)))
+    gradients = distinct_bytes([p.grad for p in trained.parameters() if p.grad is not None]) if trained is not None else 0
+    kept = distinct_bytes(_reachable_tensors(list(optimizer.state.values()))) if optimizer is not None else 0
+    return TracedMemory(peak, weights, cache, gradients, kept, max(peak - weights - cache - gradients - kept, 0))
