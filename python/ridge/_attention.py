@@ -1,9 +1,10 @@
 """Attention on arrays."""
 import math
+from typing import Any
 
 from ._arrays import (FLOATS, additive_mask, broadcast_to, column_of_indices, dtype_name, dtype_of, fill_zeros, is_on_host,
                       is_torch, new_zeros, shape_of)
-from ._compute import LETTERS, axes_text, run_layer
+from ._compute import LETTERS, Array, axes_text, run_layer
 from ._error import input_error, usage_error
 from ._shapes import attention_shape, check_lengths_shape, rank_of
 
@@ -91,8 +92,9 @@ def _share_heads(q, k, v, out):
     return split(q), share(k), share(v), None if out is None else split(out)
 
 
-def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *, causal=False,
-              lengths=None, pages=None, out=None, threads=0):
+def attention(q: Array, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+              scale: float | None = None, enable_gqa: bool = False, *, causal: bool = False, lengths: Any = None,
+              pages: Any = None, out: Any = None, threads: int = 0) -> Array:
     """Returns softmax(scale * q @ k.T) @ v in each head.
 
     Shapes: q [..., S, E], k [..., T, E], v [..., T, V], as in torch's scaled_dot_product_attention, whose argument names

@@ -1,22 +1,27 @@
 """Runs programs on arrays."""
 import atexit
 import functools
+import os
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from . import _ridge
-from ._arrays import check_out, check_supported_dtype, dtype_of, new_zeros, shape_of
+from ._arrays import check_out, check_supported_dtype, dtype_of, is_on_host, new_zeros, shape_of
 from ._error import Error, input_error, text_of, usage_error
 from ._shapes import axis_of, check_matmul, check_rmsnorm, check_softmax, geglu_shape
 from ._sizes import check_threads, sizes_of
 
 LETTERS = "ABCDEFGHIJKLMNOP"
+Array = TypeVar("Array")  # An array of any library with DLPack or the buffer protocol; results have the type of the first
 
 
 def _is_size(value):
     return hasattr(value, "__index__") and not hasattr(value, "shape") or getattr(value, "shape", None) == ()
 
 
-def run(program, *arrays, dims=None, dtype=None, wanted=(), out=None, fuse=True, threads=0, **named):
+def run(program: str | os.PathLike[str], *arrays: Any, dims: Mapping[str, int] | None = None, dtype: str | None = None,
+        wanted: str | Iterable[str] = (), out: Any = None, fuse: bool = True, threads: int = 0, **named: Any) -> Any:
     """Runs a program on arrays, on this CPU or on the CUDA device of the arrays.
 
         ridge.run("bd,df->bf", x, w)
@@ -87,7 +92,7 @@ def axes_text(count, last=""):
     return ", ".join(names)
 
 
-def matmul(a, b, out=None, dtype=None, threads=0):
+def matmul(a: Array, b: Any, out: Any = None, dtype: str | None = None, threads: int = 0) -> Array:
     """Returns the product a @ b of matrices [..., m, k] and [..., k, n], as an array of a's library and device.
 
     Operands are f32, bf16 or f16 with f32 sums, or int8 with int32 sums. Leading axes are broadcast, and an operand of one
@@ -108,15 +113,16 @@ def matmul(a, b, out=None, dtype=None, threads=0):
         raise
 
 
-_SOFTMAX_LAYERS = {}  # By number of axes and axis
+_SOFTMAX_LAYERS = {}  # By number of axes, axis and, for other axes than the last, dtype and device
 atexit.register(_SOFTMAX_LAYERS.clear)
 
 
-def softmax(x, axis=-1, *, dim=None, out=None, threads=0):
+def softmax(x: Array, axis: int = -1, *, dim: int | None = None, out: Any = None, threads: int = 0) -> Array:
     """Returns exp(x) divided by its sum along an axis, computed in f32. x: f32, bf16 or f16 of any shape, as the result.
     `dim` is PyTorch's name for `axis`. Raises ridge.Error."""
     axis = axis if dim is None and axis.__class__ is int else axis_of(check_softmax(x), axis, dim)
-    layer = _SOFTMAX_LAYERS.get((getattr(x, "ndim", None), axis)) or _softmax_layer(x, axis)
+    kind = None if axis == -1 else (getattr(x, "dtype", None), is_on_host(x))
+    layer = _SOFTMAX_LAYERS.get((getattr(x, "ndim", None), axis, kind)) or _softmax_layer(x, axis, kind)
     try:
         return layer((x,), out, check_threads(threads))
     except Error:
@@ -127,16 +133,22 @@ def softmax(x, axis=-1, *, dim=None, out=None, threads=0):
         raise
 
 
-def _softmax_layer(x, axis):
+def _softmax_layer(x, axis, kind):
     """Returns the layer for x and an axis, and keeps it."""
     rank = check_softmax(x)
-    axes, over = axes_text(rank), LETTERS[axis_of(rank, axis)]
-    layer = _ridge.Layer(f"x[{axes}]\ny[{axes}] = softmax(x over {over})", ["x"], "y")
-    _SOFTMAX_LAYERS[rank, axis] = layer
+    along = axis_of(rank, axis)
+    axes, over = axes_text(rank), LETTERS[along]
+    if along == rank - 1 or not is_on_host(x):
+        layer = _ridge.Layer(f"x[{axes}]\ny[{axes}] = softmax(x over {over})", ["x"], "y")
+    else:  # One pass over the memory for each step is faster than a row of elements that are far apart
+        kept, dtype = ", ".join(letter for letter in LETTERS[:rank] if letter != over), dtype_of(x)
+        layer = _ridge.Layer(f"x: {dtype}[{axes}]\nm: f32[{kept}] = max(x over {over})\ne: f32[{axes}] = exp(x - m)\n"
+                             f"s: f32[{kept}] = sum(e over {over})\ny: {dtype}[{axes}] = e / s", ["x"], "y", False)
+    _SOFTMAX_LAYERS[rank, axis, kind] = layer
     return layer
 
 
-def rmsnorm(x, weight=None, *, eps=1e-5, out=None, threads=0):
+def rmsnorm(x: Array, weight: Any = None, *, eps: float = 1e-5, out: Any = None, threads: int = 0) -> Array:
     """Returns x / sqrt(mean(x * x) + eps) along the last axis, times the optional weight[D]. x[..., D]: f32, bf16 or f16, as
     the result; the weight has x's dtype or f32. Raises ridge.Error."""
     check_rmsnorm(x, weight, eps)
@@ -151,7 +163,7 @@ def rmsnorm(x, weight=None, *, eps=1e-5, out=None, threads=0):
     return run_layer(f"{declared} = {scaled} * w", {"x": x, "w": weight}, out, threads)
 
 
-def geglu(x, w, b=None, *, approximate="none", out=None, threads=0):
+def geglu(x: Array, w: Any, b: Any = None, *, approximate: str = "none", out: Any = None, threads: int = 0) -> Array:
     """Returns a gated linear layer: u * gelu(g), where u and g are the halves of x @ w.T + b.
 
     Shapes: x [..., D], w [2*F, D], b [2*F], as in torch.nn.Linear(D, 2*F); the result is [..., F]. Arrays are bf16, f16

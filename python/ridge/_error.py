@@ -13,7 +13,15 @@ class Error(ValueError):
 
     KINDS = {1: "finding", 2: "usage", 3: "input", 4: "absent", 5: "mismatch"}
 
-    def __init__(self, code, message, hint, source, line, column, text):
+    code: int
+    kind: str
+    message: str
+    hint: str
+    source: str
+    line: int
+    column: int
+
+    def __init__(self, code: int, message: str, hint: str, source: str, line: int, column: int, text: str) -> None:
         super().__init__(text.rstrip("\n"))
         self.code = code
         self.kind = self.KINDS[code]
@@ -23,7 +31,7 @@ class Error(ValueError):
         self.line = line
         self.column = column
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type["Error"], tuple[object, ...]]:
         return type(self), (self.code, self.message, self.hint, self.source, self.line, self.column, str(self))
 
 

@@ -3,6 +3,8 @@ import difflib
 import functools
 import math
 import os
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from . import _ridge
 from ._error import Error, text_of, usage_error
@@ -38,8 +40,11 @@ def _explain(program, on, sizes, dtype, split, link, memory, weights, narrow, pl
 _cached_explain = functools.lru_cache(maxsize=1024)(_explain)
 
 
-def explain(program=None, *others, on="cpu", dims=None, dtype=None, split=None, link=None, memory=None, weights=None, narrow=None,
-            plan=False, sustained=False, flops=None, bytes=None, **sizes):
+def explain(program: str | os.PathLike[str] | None = None, *others: Any, on: str | os.PathLike[str] = "cpu",
+            dims: Mapping[str, int] | None = None, dtype: str | None = None, split: tuple[str, int] | None = None,
+            link: str | float | None = None, memory: str | float | None = None, weights: str | None = None,
+            narrow: str | None = None, plan: bool = False, sustained: bool = False, flops: float | None = None,
+            bytes: float | None = None, **sizes: int) -> _ridge.Report:
     """Returns what limits a program on a machine, its bounds on time, and the sizes at which the limit changes.
 
     program    text, an einsum string or a file path; or None with `flops` (FLOP) and `bytes` (B)
@@ -128,7 +133,9 @@ def _link_text(name, value):
     return str(value)
 
 
-def measure(program, *, on="cpu", dims=None, dtype=None, passes=0, seconds=0.0, threads=0, seed=0, **sizes):
+def measure(program: str | os.PathLike[str], *, on: str = "cpu", dims: Mapping[str, int] | None = None,
+            dtype: str | None = None, passes: int = 0, seconds: float = 0.0, threads: int = 0, seed: int = 0,
+            **sizes: int) -> _ridge.Report:
     """Runs a program on random inputs, times it and checks it against an fp64 reference, as `ridge run` does.
 
     on       "cpu", or "cuda" if ridge was built with CUDA
@@ -178,7 +185,9 @@ def _list(name, given, such_as):
         raise usage_error(f"{name}: expected one or several, such as {such_as!r}, found {given!r}") from None
 
 
-def sweep(program, *, on="cpu", dims=None, dtype=(), **sizes):
+def sweep(program: str | os.PathLike[str], *, on: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = "cpu",
+          dims: Mapping[str, Any] | None = None, dtype: str | Iterable[str] = (),
+          **sizes: int | str | Iterable[int]) -> _ridge.Sweep:
     """Explains a program at many sizes, on several machines, in several dtypes: where the limiter changes.
 
         ridge.sweep("bf16[B, D] * bf16[D, F] -> bf16[B, F]", on=["h100", "h200"], B="1..4096:*2", D=4096, F=4096)

@@ -138,8 +138,9 @@ differentiable("attention", _Attention)
 autocast("attention")
 
 
-def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *, causal=False,
-              lengths=None):
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, attn_mask: torch.Tensor | None = None,
+              dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False, *,
+              causal: bool = False, lengths: torch.Tensor | None = None) -> torch.Tensor:
     """Returns softmax(scale * q @ k.T) @ v: q[..., S, E], k[..., T, E], v[..., T, V] -> [..., S, V]. The arguments are those
     of ridge.attention, without pages. Gradients with attn_mask, enable_gqa or, on a device, lengths use PyTorch's
     operators."""

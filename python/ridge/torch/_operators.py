@@ -28,7 +28,7 @@ else:
     operator("matmul(Tensor a, Tensor b) -> Tensor", lambda a, b: ridge.matmul(a, b), _fake_matmul)
 
 
-def matmul(a, b):
+def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Returns a[..., m, k] @ b[..., k, n]; leading axes are broadcast, and a tensor of one axis is a vector."""
     return torch.ops.ridge.matmul(a, b)
 
@@ -196,7 +196,7 @@ differentiable("geglu", _Geglu)
 autocast("geglu")
 
 
-def geglu(x, w, b=None):
+def geglu(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None = None) -> torch.Tensor:
     """Returns u * gelu(g), where u and g are the halves of x @ w.T + b: x[..., D], w[2*F, D], b[2*F] -> [..., F]."""
     return torch.ops.ridge.geglu(x, w, b)
 
@@ -253,7 +253,7 @@ differentiable("softmax", _Softmax)
 autocast("softmax", torch.float32)
 
 
-def softmax(x, axis=-1, *, dim=None):
+def softmax(x: torch.Tensor, axis: int = -1, *, dim: int | None = None) -> torch.Tensor:
     """Returns exp(x) divided by its sum along an axis. `dim` is PyTorch's name for `axis`."""
     return torch.ops.ridge.softmax(x, axis_of(x.dim(), axis, dim))
 
@@ -319,6 +319,6 @@ differentiable("rmsnorm", _Rmsnorm)
 autocast("rmsnorm", torch.float32)
 
 
-def rmsnorm(x, weight=None, eps=1e-5):
+def rmsnorm(x: torch.Tensor, weight: torch.Tensor | None = None, eps: float = 1e-5) -> torch.Tensor:
     """Returns x / sqrt(mean(x * x) + eps) along the last axis, times weight."""
     return torch.ops.ridge.rmsnorm(x, weight, eps)

@@ -18,8 +18,8 @@ constexpr std::size_t max_kept_plans = 16;
 
 class Layer {
  public:
-  Layer(std::string program, std::vector<std::string> names, std::string result)
-      : program_(std::move(program)), names_(std::move(names)), result_(std::move(result)) {}
+  Layer(std::string program, std::vector<std::string> names, std::string result, bool fuse)
+      : program_(std::move(program)), names_(std::move(names)), result_(std::move(result)), fuse_(fuse) {}
 
   // Runs the program on arrays in the order of the names; returns the result. Raises ridge.Error.
   nb::object run(const nb::tuple& arrays, nb::handle out, int threads) {
@@ -61,7 +61,7 @@ class Layer {
     std::vector<ArrayType> types;
     for (std::size_t i = 0; i < names_.size(); ++i) types.push_back(call.inputs()[i].type(names_[i]));
     const ComputeRequest request{
-        .program = program_, .requested_results = {result_}, .device = call.inputs().front().device()};
+        .program = program_, .fuse = fuse_, .requested_results = {result_}, .device = call.inputs().front().device()};
     std::optional<Result<Computation>> prepared;
     {
       const nb::gil_scoped_release released;
@@ -92,6 +92,7 @@ class Layer {
   std::string program_;
   std::vector<std::string> names_;
   std::string result_;
+  bool fuse_;
   std::vector<std::shared_ptr<const Plan>> plans_;  // A thread may replace a plan while another runs it
 };
 
@@ -99,8 +100,8 @@ class Layer {
 
 void add_layers(nb::module_& module) {
   nb::class_<Layer>(module, "Layer")
-      .def(nb::init<std::string, std::vector<std::string>, std::string>(), nb::arg("program"), nb::arg("names"),
-           nb::arg("result"))
+      .def(nb::init<std::string, std::vector<std::string>, std::string, bool>(), nb::arg("program"), nb::arg("names"),
+           nb::arg("result"), nb::arg("fuse") = true)
       .def("__call__", &Layer::run, nb::arg("arrays"), nb::arg("out").none(), nb::arg("threads"));
 }
 
