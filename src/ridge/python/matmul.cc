@@ -97,10 +97,12 @@ void check_axes(const Extents& a, const Extents& b) {
 ArrayType product_type(const ArrayOperand& a, const ArrayOperand& b, const std::optional<DType>& dtype) {
   check_axes(a.shape(), b.shape());
   ArrayType out{"out", dtype.value_or(a.dtype()), {}};
-  out.shape = has_plain_shapes(a.shape(), b.shape())
-                  ? Extents(a.shape().size() > 2 ? a.shape().begin() : b.shape().begin(),
-                            a.shape().size() > 2 ? a.shape().end() - 2 : b.shape().end() - 2)
-                  : broadcast_leading_axes(a.shape(), b.shape());
+  if (has_plain_shapes(a.shape(), b.shape())) {
+    const Extents& longer = a.shape().size() > 2 ? a.shape() : b.shape();
+    out.shape.assign(longer.begin(), longer.end() - 2);
+  } else {
+    out.shape = broadcast_leading_axes(a.shape(), b.shape());
+  }
   if (a.shape().size() > 1) out.shape.push_back(a.shape()[a.shape().size() - 2]);
   if (b.shape().size() > 1) out.shape.push_back(b.shape().back());
   if (!dtype && a.dtype() == DType::int8 && b.dtype() == DType::int8) out.dtype = DType::int32;
