@@ -10,9 +10,10 @@ Arrays may come from NumPy, PyTorch, CuPy or any library that supports DLPack; t
 their layout. Errors are raised as ridge.Error. Calls release the GIL and are thread-safe.
 """
 from ._error import Error
-from ._ridge import Kernel, Measured, Op, Formula, Report, Sweep, Threshold, Time, __version__, machines, matmul
+from ._ridge import Kernel, Measured, Op, Formula, Report, Sweep, Threshold, Time, __version__, machines
 from ._explain import explain, measure, sweep
-from ._compute import attention, geglu, rmsnorm, run, softmax
+from ._attention import attention
+from ._compute import geglu, matmul, rmsnorm, run, softmax
 
 __all__ = [
     "Error", "Formula", "Kernel", "Measured", "Op", "Report", "Sweep", "Threshold", "Time", "__version__", "attention",

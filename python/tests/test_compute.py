@@ -64,7 +64,7 @@ class Matmul(unittest.TestCase):
         self.assertIs(ridge.matmul(a, b, out), out)
         close(out, a.astype(np.float64) @ b, 1e-5)
         for bad, message in [(np.zeros((5, 3), np.float32).T, "expected d to be row-major"),
-                             (np.zeros((3, 4), np.float32), "of one type")]:
+                             (np.zeros((3, 4), np.float32), "expected out to be float32 of shape")]:
             with self.assertRaisesRegex(ridge.Error, message):
                 ridge.matmul(a, b, bad)
         frozen = np.zeros((3, 5), np.float32)
@@ -84,9 +84,9 @@ class Matmul(unittest.TestCase):
     def test_refuses_what_it_cannot_multiply(self):
         with self.assertRaisesRegex(ridge.Error, "expected an array for 'a', found <class 'str'>"):
             ridge.matmul("a", normal(2, 2))
-        with self.assertRaisesRegex(ridge.Error, "expected matrices of at least two axes, found 1 and 2"):
-            ridge.matmul(normal(2), normal(2, 2))
-        with self.assertRaisesRegex(ridge.Error, "'a' is an array of int64; expected f32, bf16, f16, int8 or int32"):
+        with self.assertRaisesRegex(ridge.Error, "expected operands of at least one axis"):
+            ridge.matmul(np.float32(1), normal(2, 2))
+        with self.assertRaisesRegex(ridge.Error, "expected 'a' to be float32, bfloat16 or float16, found int64"):
             ridge.matmul(np.zeros((2, 2), np.int64), normal(2, 2))
         with self.assertRaises(ridge.Error):
             ridge.matmul(np.zeros((2, 2)), np.zeros((2, 2)))
@@ -197,7 +197,7 @@ class Layers(unittest.TestCase):
                 ((normal(2, 3), normal(4, 6)), "expected rows of x as long as those of w, 6, found 3: w has the layout of "
                  "torch.nn.Linear, [2*F, D]"),
                 ((normal(2, 3), normal(4, 3), normal(2)), "expected b to have shape (4,), a number for each row of w, found (2,)"),
-                ((normal(2, 3).astype(np.float64), normal(4, 3)), "expected x and w of one dtype, found float64 and float32")]:
+                ((normal(2, 3).astype(np.float64), normal(4, 3)), "expected 'x' to be float32, bfloat16 or float16, found float64: pass x.astype(np.float32)")]:
             with self.assertRaises(ridge.Error) as raised:
                 ridge.geglu(*given)
             self.assertEqual(str(raised.exception), said)
@@ -228,7 +228,7 @@ class Layers(unittest.TestCase):
                         scores[:, np.arange(n) > np.arange(rows)[:, None] + n - rows] = -np.inf
                     first = max(0, rows - n) if causal else 0
                     close(found[b, :, first:], softmax(scores[:, first:]) @ v[b, :, :n], bound)
-                    self.assertTrue(np.isnan(found[b, :, :first]).all())
+                    self.assertTrue((found[b, :, :first] == 0).all())
         with self.assertRaises(ridge.Error) as raised:
             ridge.attention(q[0, 0], k[0, 0], v[0, 0], lengths=lengths)
         self.assertEqual(str(raised.exception), "expected a length for each of some leading axes of q, which has 0, found "

@@ -3,6 +3,8 @@ import doctest
 import json
 import pathlib
 import re
+import subprocess
+import sys
 import unittest
 import xml.dom.minidom
 
@@ -18,6 +20,10 @@ def has(module):
 
 
 class Documents(unittest.TestCase):
+    def test_the_reference_is_what_the_docstrings_say(self):
+        found = subprocess.run([sys.executable, ROOT / "tools/write_python_api.py", "--check"], capture_output=True, text=True)
+        self.assertEqual((found.returncode, found.stderr), (0, ""))
+
     def test_examples_of_python_md(self):
         text = (ROOT / "docs/python.md").read_text()
         blocks = re.findall(r"(<!-- only where torch is installed -->\n)?```python\n(.*?)```", text, re.S)

@@ -101,7 +101,7 @@ class Explain(unittest.TestCase):
         with self.assertRaises(ridge.Error) as caught:
             ridge.explain(LAYER, on="h200", dtype="bf17")
         self.assertEqual(caught.exception.message, "expected a dtype such as bf16, f32 or int8, found 'bf17'")
-        with self.assertRaises(TypeError):
+        with self.assertRaisesRegex(ridge.Error, "^expected a program, or both flops and bytes$"):
             ridge.explain(on="h200", flops=1e12)
 
     def test_measures_what_is_here(self):

@@ -166,8 +166,10 @@ class Operators(unittest.TestCase):
         self.assertLess(losses[-1], 0.8 * losses[0])
 
     def test_mistakes_are_sentences(self):
-        with self.assertRaisesRegex(Exception, "type|found f32"):
+        with self.assertRaises(ridge.Error) as raised:
             torch.ops.ridge.matmul(torch.randn(2, 3), torch.randn(4, 5))
+        self.assertEqual(str(raised.exception), "expected a[..., m, k] and b[..., k, n], found k = 3 in a and 4 in b: a has "
+                         "shape [2, 3], b has shape [4, 5]")
         with self.assertRaisesRegex(ridge.Error, "'a' requires a gradient, but this function records none"):
             ridge.matmul(torch.randn(2, 2, requires_grad=True), torch.randn(2, 2))
 
@@ -298,14 +300,6 @@ class Derivatives(unittest.TestCase):
             expected, = torch.autograd.grad(layer(x).square().sum(), x)
             checkpoint(layer, x, use_reentrant=False).square().sum().backward()
             torch.testing.assert_close(x.grad, expected)
-
-    def test_a_derivative_of_a_gradient_is_an_error_wherever_it_is_asked_for(self):
-        for layer in self.layers():
-            x = torch.randn(3, 4, requires_grad=True)
-            first, = torch.autograd.grad((layer(x) * x).square().sum(), x, create_graph=True)
-            for ask in (lambda: torch.autograd.grad(first.sum(), x, retain_graph=True), first.sum().backward):
-                with self.assertRaisesRegex(RuntimeError, "found a second derivative: only matmul has second derivatives"):
-                    ask()
 
 
 class Compiled(unittest.TestCase):

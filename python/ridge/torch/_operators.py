@@ -1,25 +1,22 @@
 """torch.ops.ridge: the forward pass uses ridge.run; the backward pass runs separate programs, which recompute
-intermediates, so that the forward pass saves only its operands."""
+intermediates, so that the forward pass saves only its operands. Higher derivatives and tangents use _formulas.py."""
 import pathlib
 
 import torch
 
 import ridge
 from ridge import _ridge
+from ridge._arrays import dtype_of
+from ridge._shapes import axis_of, check_matmul, check_rmsnorm, check_softmax, geglu_shape
+from ridge.torch import _formulas as formulas
 from ridge.torch._attention import attention  # noqa: F401  re-exported
-from ridge.torch._define import LIBRARY, autocast, below, differentiable, first_derivative, operator, spelling
+from ridge.torch._define import LIBRARY, Function, autocast, backward_of, below, differentiable, operator, save, tangent_of
 
 _LIBRARY = pathlib.Path(__file__).with_name("_ops.so")
 
 
-def _product_shape(a, b):
-    torch._check(a.dim() >= 2 and b.dim() >= 2, lambda: "expected matrices of at least two axes")
-    longer = a if a.dim() > 2 else b
-    return [*longer.shape[:-2], a.shape[-2], b.shape[-1]]
-
-
 def _fake_matmul(a, b):
-    return a.new_empty(_product_shape(a, b))
+    return a.new_empty(check_matmul(a, b), dtype=torch.int32 if a.dtype == torch.int8 else a.dtype)
 
 
 if _LIBRARY.exists():
@@ -31,36 +28,50 @@ else:
     operator("matmul(Tensor a, Tensor b) -> Tensor", lambda a, b: ridge.matmul(a, b), _fake_matmul)
 
 
-def matmul(a, b):
-    """Returns a[..., m, k] @ b[..., k, n]; leading axes are the same in both, or one has none."""
+def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Returns a[..., m, k] @ b[..., k, n]; leading axes are broadcast, and a tensor of one axis is a vector."""
     return torch.ops.ridge.matmul(a, b)
 
 
-def _summed_to(gradient, like):
-    """Sums the gradient over leading axes that an operand does not have."""
-    return gradient if gradient.dim() == like.dim() else gradient.sum(dim=tuple(range(gradient.dim() - like.dim())))
+def _matrix_gradients(ctx, gradient, a, b):
+    """Returns the gradients of matrices a and b with any leading axes."""
+    of_a = of_b = None
+    if ctx.needs_input_grad[0]:
+        if a.dim() == 2 and b.dim() > 2:
+            of_a = matmul(gradient.movedim(-2, 0).flatten(1), b.movedim(-2, 0).flatten(1).t())
+        else:
+            of_a = matmul(gradient, b.transpose(-1, -2)).sum_to_size(a.shape)
+    if ctx.needs_input_grad[1]:
+        if b.dim() == 2 and a.dim() > 2:
+            of_b = matmul(formulas.as_rows(a).t(), formulas.as_rows(gradient))
+        else:
+            of_b = matmul(a.transpose(-1, -2), gradient).sum_to_size(b.shape)
+    return of_a, of_b
 
 
-class _Matmul(torch.autograd.Function):
+class _Matmul(Function):
     @staticmethod
     def forward(ctx, a, b):
-        ctx.save_for_backward(a, b)
+        save(ctx, a, b)
         return below(getattr(torch.ops.ridge, _UNRECORDED).default, a, b)
 
     @staticmethod
     def backward(ctx, gradient):
         a, b = ctx.saved_tensors
-        of_a = of_b = None
-        if ctx.needs_input_grad[0]:
-            of_a = matmul(gradient, b.transpose(-1, -2))
-            if a.dim() == 2 and b.dim() > 2:
-                of_a = _summed_to(of_a, a)
-        if ctx.needs_input_grad[1]:
-            if b.dim() == 2 and a.dim() > 2:
-                of_b = matmul(a.reshape(-1, a.shape[-1]).transpose(0, 1), gradient.reshape(-1, gradient.shape[-1]))
-            else:
-                of_b = matmul(a.transpose(-1, -2), gradient)
-        return of_a, of_b
+        rows = a if a.dim() > 1 else a.unsqueeze(0)
+        columns = b if b.dim() > 1 else b.unsqueeze(1)
+        if a.dim() == 1:
+            gradient = gradient.unsqueeze(-1 if b.dim() == 1 else -2)
+        if b.dim() == 1:
+            gradient = gradient.unsqueeze(-1)
+        of_a, of_b = _matrix_gradients(ctx, gradient, rows, columns)
+        return None if of_a is None else of_a.reshape(a.shape), None if of_b is None else of_b.reshape(b.shape)
+
+    @tangent_of
+    def jvp(ctx, saved, of_a, of_b):
+        a, b = saved
+        parts = [matmul(x, y) for x, y in ((of_a, b), (a, of_b)) if x is not None and y is not None]
+        return sum(parts[1:], start=parts[0])
 
 
 differentiable(_RECORDED, _Matmul)
@@ -74,8 +85,7 @@ def _geglu(x, w, b=None):
 
 
 def _fake_geglu(x, w, b=None):
-    torch._check(w.shape[0] % 2 == 0, lambda: "expected w to have an even number of rows: up and gate")
-    return x.new_empty([*x.shape[:-1], w.shape[0] // 2])
+    return x.new_empty(geglu_shape(x, w, b))
 
 
 operator("geglu(Tensor x, Tensor w, Tensor? b=None) -> Tensor", _geglu, _fake_geglu)
@@ -128,6 +138,9 @@ dx: {t}[N, D] = p + q
 """
 
 def _geglu_backward(gradient, x, w, b=None, h=None):
+    if x.numel() == 0 or w.numel() == 0:
+        of_x, of_w, of_b = formulas.geglu_backward(gradient, x, w, b)
+        return of_x, of_w, w.new_empty([0]) if b is None else of_b
     if _has_kernels(x):
         of_x, of_w, of_b = _ridge.geglu_backward(gradient, x, w, b, h)
         return of_x, of_w, w.new_empty([0]) if b is None else of_b
@@ -136,7 +149,7 @@ def _geglu_backward(gradient, x, w, b=None, h=None):
     of_b = w.new_empty([w.shape[0] if b is not None else 0])
     rows = {"x": x.reshape(-1, x.shape[-1]), "r": gradient.reshape(-1, half), "w": w}
     out = {"dup": of_w[:half], "dgate": of_w[half:]}
-    t = spelling(x)
+    t = dtype_of(x)
     program = _GEGLU_BACKWARD.format(t=t, bias="", z="g + 0", u="u")
     if b is not None:
         rows["b"] = b
@@ -158,78 +171,107 @@ operator("geglu_backward(Tensor gradient, Tensor x, Tensor w, Tensor? b=None, Te
          _geglu_backward, _fake_geglu_backward)
 
 
-class _Geglu(torch.autograd.Function):
+class _Geglu(Function):
     @staticmethod
     def forward(ctx, x, w, b=None):
         if _keeps_h(x, w):
             y, h = below(torch.ops.ridge.geglu_keeping.default, x, w, b)
         else:
             y, h = below(torch.ops.ridge.geglu.default, x, w, b), None
-        ctx.save_for_backward(x, w, b, h)
+        save(ctx, x, w, b, h)
         return y
 
-    @first_derivative
-    def backward(ctx, saved, gradient):
+    def _run_kernel(ctx, saved, gradient):
         of_x, of_w, of_b = torch.ops.ridge.geglu_backward.default(gradient, *saved)
         return of_x, of_w, None if saved[2] is None else of_b
+
+    backward = backward_of(_run_kernel, lambda ctx, saved, gradient: formulas.geglu_backward(gradient, *saved[:3]))
+
+    @tangent_of
+    def jvp(ctx, saved, of_x, of_w, of_b=None):
+        return formulas.geglu_tangent(*saved[:3], of_x, of_w, of_b)
 
 
 differentiable("geglu", _Geglu)
 autocast("geglu")
 
 
-def geglu(x, w, b=None):
+def geglu(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None = None) -> torch.Tensor:
     """Returns u * gelu(g), where u and g are the halves of x @ w.T + b: x[..., D], w[2*F, D], b[2*F] -> [..., F]."""
     return torch.ops.ridge.geglu(x, w, b)
 
 
-def _alike(x, *others):
+def _alike(x):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-operator("softmax(Tensor x, int axis=-1) -> Tensor", lambda x, axis=-1: ridge.softmax(x, axis), _alike)
+def _fake_softmax(x, axis=-1):
+    axis_of(check_softmax(x), axis)
+    return _alike(x)
+
+
+operator("softmax(Tensor x, int axis=-1) -> Tensor", lambda x, axis=-1: ridge.softmax(x, axis), _fake_softmax)
 
 
 def _softmax_backward(gradient, y, axis):
+    if y.numel() == 0:
+        return _alike(y)
     letters = "ABCDEFGHIJKLMN"[:y.dim()]
-    axes, over, t = ", ".join(letters), letters[axis], spelling(y)
+    axes, over, t = ", ".join(letters), letters[axis], dtype_of(y)
     kept = ", ".join(letter for letter in letters if letter != over) or "1"
     program = (f"y: {t}[{axes}]   r: {t}[{axes}]\nm: f32[{kept}] = sum(y * r over {over})\n"
                f"dx: {t}[{axes}] = y * (r - m)")
     return ridge.run(program, y=y, r=gradient, wanted="dx")
 
 
-operator("softmax_backward(Tensor gradient, Tensor y, int axis) -> Tensor", _softmax_backward, _alike)
+operator("softmax_backward(Tensor gradient, Tensor y, int axis) -> Tensor", _softmax_backward,
+         lambda gradient, y, axis: _alike(y))
 
 
-class _Softmax(torch.autograd.Function):
+class _Softmax(Function):
     @staticmethod
     def forward(ctx, x, axis=-1):
         y = below(torch.ops.ridge.softmax.default, x, axis)
-        ctx.save_for_backward(y)
+        save(ctx, y)
         ctx.axis = axis
         return y
 
-    @first_derivative
-    def backward(ctx, saved, gradient):
+    def _run_kernel(ctx, saved, gradient):
         return torch.ops.ridge.softmax_backward.default(gradient, *saved, ctx.axis), None
+
+    def _run_formula(ctx, saved, gradient):
+        return formulas.multiply_softmax_jacobian(*saved, gradient, ctx.axis), None
+
+    backward = backward_of(_run_kernel, _run_formula)
+
+    @tangent_of
+    def jvp(ctx, saved, of_x, _=None):
+        return formulas.multiply_softmax_jacobian(*saved, of_x, ctx.axis)
 
 
 differentiable("softmax", _Softmax)
 autocast("softmax", torch.float32)
 
 
-def softmax(x, axis=-1):
-    """Returns exp(x) divided by its sum along an axis."""
-    return torch.ops.ridge.softmax(x, axis)
+def softmax(x: torch.Tensor, axis: int = -1, *, dim: int | None = None) -> torch.Tensor:
+    """Returns exp(x) divided by its sum along an axis. `dim` is PyTorch's name for `axis`."""
+    return torch.ops.ridge.softmax(x, axis_of(x.dim(), axis, dim))
+
+
+def _fake_rmsnorm(x, weight=None, eps=1e-5):
+    check_rmsnorm(x, weight, eps)
+    return _alike(x)
 
 
 operator("rmsnorm(Tensor x, Tensor? weight=None, float eps=1e-05) -> Tensor",
-         lambda x, weight=None, eps=1e-5: ridge.rmsnorm(x, weight, eps=eps), _alike)
+         lambda x, weight=None, eps=1e-5: ridge.rmsnorm(x, weight, eps=eps), _fake_rmsnorm)
 
 
 def _rmsnorm_backward(gradient, x, weight, eps):
-    t, width = spelling(x), x.shape[-1]
+    if x.numel() == 0:
+        of_x, of_weight = formulas.rmsnorm_backward(gradient, x, weight, eps)
+        return of_x, x.new_empty([0]) if weight is None else of_weight
+    t, width = dtype_of(x), x.shape[-1]
     rows = {"x": x.reshape(-1, width), "r": gradient.reshape(-1, width)}
     program = (f"x: {t}[N, W]   r: {t}[N, W]{{w}}\nc: f32[N] = mean(x * x over W)\n"
                f"m: f32[N] = mean({{g}} * x over W)\n"
@@ -239,8 +281,8 @@ def _rmsnorm_backward(gradient, x, weight, eps):
         program = program.format(w="", g="r")
     else:
         rows["w"] = weight
-        program = program.format(w=f"   w: {t}[W]", g="(r * w)")
-        program += f"h: f32[N, W] = r * x * rsqrt(c + {eps!r})\ndw: {t}[W] = sum(h over N)\n"
+        program = program.format(w=f"   w: {dtype_of(weight)}[W]", g="(r * w)")
+        program += f"h: f32[N, W] = r * x * rsqrt(c + {eps!r})\ndw: {dtype_of(weight)}[W] = sum(h over N)\n"
         wanted.append("dw")
     found = ridge.run(program, wanted=wanted, **rows)
     if weight is None:
@@ -249,26 +291,34 @@ def _rmsnorm_backward(gradient, x, weight, eps):
 
 
 operator("rmsnorm_backward(Tensor gradient, Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)", _rmsnorm_backward,
-         lambda gradient, x, weight, eps: (_alike(x), x.new_empty([x.shape[-1] if weight is not None else 0])))
+         lambda gradient, x, weight, eps: (_alike(x), x.new_empty([0]) if weight is None else _alike(weight)))
 
 
-class _Rmsnorm(torch.autograd.Function):
+class _Rmsnorm(Function):
     @staticmethod
     def forward(ctx, x, weight=None, eps=1e-5):
-        ctx.save_for_backward(x, weight)
+        save(ctx, x, weight)
         ctx.eps = eps
         return below(torch.ops.ridge.rmsnorm.default, x, weight, eps)
 
-    @first_derivative
-    def backward(ctx, saved, gradient):
+    def _run_kernel(ctx, saved, gradient):
         of_x, of_weight = torch.ops.ridge.rmsnorm_backward.default(gradient, *saved, ctx.eps)
         return of_x, None if saved[1] is None else of_weight, None
+
+    def _run_formula(ctx, saved, gradient):
+        return *formulas.rmsnorm_backward(gradient, *saved, ctx.eps), None
+
+    backward = backward_of(_run_kernel, _run_formula)
+
+    @tangent_of
+    def jvp(ctx, saved, of_x, of_weight=None, _=None):
+        return formulas.rmsnorm_tangent(*saved, ctx.eps, of_x, of_weight)
 
 
 differentiable("rmsnorm", _Rmsnorm)
 autocast("rmsnorm", torch.float32)
 
 
-def rmsnorm(x, weight=None, eps=1e-5):
+def rmsnorm(x: torch.Tensor, weight: torch.Tensor | None = None, eps: float = 1e-5) -> torch.Tensor:
     """Returns x / sqrt(mean(x * x) + eps) along the last axis, times weight."""
     return torch.ops.ridge.rmsnorm(x, weight, eps)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
 #include "ridge/api/argument_specs.h"
 #include "ridge/api/computation.h"
 #include "ridge/api/dtypes.h"
@@ -94,9 +96,50 @@ class CpuCall {
   std::vector<void*> addresses_;
 };
 
+// Returns a size for each name in the text and for each letter, a dimension of an einsum string.
+Bindings placeholder_sizes(const std::string& text) {
+  Bindings out;
+  std::string name;
+  for (const char c : text + ' ') {
+    const bool is_letter = std::isalpha(static_cast<unsigned char>(c)) != 0;
+    if (is_letter) out[std::string(1, c)] = 2;
+    if (is_letter || c == '_' || std::isdigit(static_cast<unsigned char>(c)) != 0) {
+      name += c;
+      continue;
+    }
+    if (!name.empty()) out[name] = 2;
+    name.clear();
+  }
+  return out;
+}
+
+// Returns the sizes of the request and those of the arrays, which the order of a chain of products depends on. The
+// program is parsed with sizes of no meaning, because only that order depends on them.
+Bindings sizes_of_arrays(const ComputeRequest& request, const std::vector<ArrayType>& given) {
+  Bindings placeholders = placeholder_sizes(request.program);
+  const DType dtype = request.dtype.value_or(given.empty() ? DType::f32 : given.front().dtype);
+  const auto program = api::load_with_dtype(request.program, dtype, placeholders);
+  if (!program) return request.dims;
+  const std::vector<api::ArgumentSpec> specs = api::input_specs(program->program);
+  const auto order = api::match_arrays(specs, given);
+  if (!order) return request.dims;
+  std::vector<ArrayType> inputs;
+  for (const std::size_t i : *order) inputs.push_back(given[i]);
+  const auto dims = api::solve_dimensions(program->program, specs, inputs, request.dims);
+  return dims ? *dims : request.dims;
+}
+
+// Loads the program. If that fails, it may lack sizes that the arrays have.
+Result<LoadedProgram> load_with_sizes(const ComputeRequest& request, const std::vector<ArrayType>& given) {
+  auto program = api::load_with_dtype(request.program, request.dtype, request.dims);
+  if (program) return program;
+  const Bindings sizes = sizes_of_arrays(request, given);
+  return sizes == request.dims ? program : api::load_with_dtype(request.program, request.dtype, sizes);
+}
+
 // Loads the program with the dtype of the arrays for tensors that declare none.
 Result<LoadedProgram> load_for_arrays(const ComputeRequest& request, const std::vector<ArrayType>& given) {
-  auto program = api::load_with_dtype(request.program, request.dtype, request.dims);
+  auto program = load_with_sizes(request, given);
   if (!program || request.dtype) return program;
   const std::vector<api::ArgumentSpec> specs = api::input_specs(program->program);
   const auto order = api::match_arrays(specs, given);
@@ -104,7 +147,9 @@ Result<LoadedProgram> load_for_arrays(const ComputeRequest& request, const std::
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const DType dtype = given[(*order)[i]].dtype;
     if (dtype == specs[i].dtype) continue;
-    auto other = api::load_with_dtype(request.program, dtype, request.dims);
+    ComputeRequest with_dtype = request;
+    with_dtype.dtype = dtype;
+    auto other = load_with_sizes(with_dtype, given);
     return other ? other : program;
   }
   return program;

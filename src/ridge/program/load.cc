@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "ridge/base/file.h"
 #include "ridge/base/string_util.h"
@@ -26,13 +27,22 @@ bool looks_like_program(const std::string& argument) {
   return argument.find_first_of("[]*=:>(\n ") != std::string::npos;
 }
 
-// Returns the title of a program given as an argument: its last non-empty line.
+// Returns the title of a program given as an argument: its first line that is not empty, and how many follow.
 std::string title_of_text(const std::string& text) {
-  const std::size_t end = text.find_last_not_of(" \t\n");
-  if (end == std::string::npos) return "program";
-  const std::size_t begin = text.find_last_of('\n', end);
-  const std::size_t first = begin == std::string::npos ? 0 : text.find_first_not_of(" \t", begin + 1);
-  return text.substr(first, end + 1 - first);
+  std::string first;
+  int others = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string_view trimmed = trim_blanks(line);
+    if (trimmed.empty()) continue;
+    if (first.empty())
+      first = trimmed;
+    else
+      ++others;
+  }
+  if (first.empty()) return "program";
+  if (others == 0) return first;
+  return fmt::format("{} and {} more line{}", first, others, others == 1 ? "" : "s");
 }
 
 // Returns "did you mean examples/mlp.ridge?" if the folder has a file of a similar name, else what a program may be.

@@ -1,6 +1,7 @@
 #include "ridge/python/arrays.h"
 
 #include "ridge/python/device.h"
+#include "ridge/python/tensors.h"
 
 #include <nanobind/stl/string.h>
 
@@ -42,18 +43,37 @@ std::string dtype_name(nb::handle array) {
 
 [[noreturn]] void raise_not_an_array(const std::string& name, nb::handle array, bool is_written) {
   if (nb::hasattr(array, "shape"))
-    raise_error(input_error(fmt::format(
-        "'{}' is an array of {} that cannot be {}", name, dtype_name(array),
-        is_written ? "written through DLPack or the buffer protocol" : "read through DLPack or the buffer protocol")));
+    raise_error(input_error(
+        fmt::format("'{}' is an array of {} that cannot be {}", name, dtype_name(array),
+                    is_written ? "written through DLPack or the buffer protocol"
+                               : "read through DLPack or the buffer protocol"),
+        array_library(array) == ArrayLibrary::torch && !is_written
+            ? "torch.ops.ridge takes the tensors of torch.func, torch.compile and 'meta'; x.to_dense() a sparse one"
+            : ""));
   raise_error(input_error(
       fmt::format("expected an array for '{}', found {}", name, nb::cast<std::string>(nb::str(array.type())))));
 }
 
-void check_gradient(const std::string& name, nb::handle array) {
-  if (!nb::cast<bool>(nb::getattr(array, "requires_grad", nb::bool_(false)))) return;
-  if (!nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) return;
-  raise_error(input_error(fmt::format("'{}' requires a gradient, but this function records none", name),
-                          "pass x.detach(), or use the operators of ridge.torch, which have gradients"));
+// Returns the tensor, or a copy if PyTorch negates its elements when it reads them. Raises ridge.Error if a derivative
+// would be lost or `is_written` is true and the elements are negated.
+nb::object check_tensor(const std::string& name, nb::handle tensor, bool is_written) {
+  if (has_derivative(tensor))
+    raise_error(input_error(fmt::format("'{}' requires a gradient, but this function records none", name),
+                            "pass x.detach(), or use the operators of ridge.torch, which have gradients"));
+  if (!is_negated(tensor)) return nb::borrow(tensor);
+  if (is_written)
+    raise_error(input_error(fmt::format("'{}' is a view that PyTorch negates, which cannot be written", name),
+                            "pass a new tensor, such as torch.empty_like(x)"));
+  return tensor.attr("resolve_neg")();
+}
+
+// Raises ridge.Error for a dtype without kernels.
+[[noreturn]] void raise_unsupported_dtype(const std::string& name, nb::handle array, ArrayLibrary library) {
+  const std::string dtype = dtype_name(array);
+  const std::string of_float = library == ArrayLibrary::torch ? "float()" : "astype(np.float32)";
+  const bool is_wide = dtype.find("64") != std::string::npos || dtype.find("float") != std::string::npos;
+  raise_error(input_error(fmt::format("'{}' is an array of {}; expected f32, bf16, f16, int8 or int32", name, dtype),
+                          is_wide ? fmt::format("pass x.{}", of_float) : ""));
 }
 
 // Returns the array, or nullopt if it cannot be read, or cannot be written and `written` is true.
@@ -72,7 +92,6 @@ struct ImportedArray {
 
 // Imports an array. NumPy has no bf16; arrays of ml_dtypes' bfloat16 are imported as 16-bit integers.
 ImportedArray import_array(const std::string& name, nb::handle array, ArrayLibrary library, bool is_written) {
-  if (library == ArrayLibrary::torch) check_gradient(name, array);
   if (const nb::object capsule = export_dlpack(library, array); capsule.is_valid())
     if (auto exported_array = import_ndarray(capsule, false)) {
       const auto dtype = from_dlpack(exported_array->dtype());
@@ -89,17 +108,17 @@ ImportedArray import_array(const std::string& name, nb::handle array, ArrayLibra
 }
 
 // Returns the CUDA device number, or nullopt for host memory.
-std::optional<int> cuda_device_of(const std::string& name, ArrayLibrary library, const nb::ndarray<nb::ro>& array) {
-  if (array.device_type() == nb::device::cpu::value) return std::nullopt;
-  if (array.device_type() != nb::device::cuda::value)
+std::optional<int> cuda_device_of(const std::string& name, ArrayLibrary library, int device_type, int device) {
+  if (device_type == nb::device::cpu::value) return std::nullopt;
+  if (device_type != nb::device::cuda::value)
     raise_error(absent_error(fmt::format("'{}' is on a device (DLPack's type {}); expected a CUDA device or host "
                                          "memory",
-                                         name, array.device_type()),
+                                         name, device_type),
                              "move it to host memory"));
   if (library == ArrayLibrary::numpy)
     raise_error(input_error(fmt::format("'{}' is on a CUDA device; expected an array of PyTorch or CuPy", name),
                             "torch.from_dlpack(x) is a tensor with the same memory"));
-  return array.device_id();
+  return device;
 }
 
 void require_numpy() {
@@ -113,32 +132,66 @@ void require_numpy() {
 
 }  // namespace
 
-ArrayLibrary array_library(nb::handle array) {
-  const nb::handle type = array.type();
+namespace {
+
+ArrayLibrary find_library(nb::handle type) {
   const std::string module = nb::cast<std::string>(type.attr("__module__"));
   const auto is_from = [&](const std::string& module_name) {
     return module == module_name || module.starts_with(module_name + ".");
   };
+  if (is_from("cupy")) return ArrayLibrary::cupy;
   if (is_from("torch")) return ArrayLibrary::torch;
-  return is_from("cupy") ? ArrayLibrary::cupy : ArrayLibrary::numpy;
+  const nb::dict modules = nb::module_::import_("sys").attr("modules");
+  if (!modules.contains("torch") || !nb::hasattr(modules["torch"], "Tensor")) return ArrayLibrary::numpy;
+  const int is_tensor = PyObject_IsSubclass(type.ptr(), nb::object(modules["torch"].attr("Tensor")).ptr());
+  if (is_tensor < 0) PyErr_Clear();
+  return is_tensor == 1 ? ArrayLibrary::torch : ArrayLibrary::numpy;
 }
 
-ArrayOperand::ArrayOperand(const std::string& name, nb::handle array, bool is_written)
-    : name_(name), library_(array_library(array)), dtype_(DType::f32) {
-  ImportedArray found = import_array(name, array, library_, is_written);
+}  // namespace
+
+// The last type is kept with its library, because most calls have arrays of one type.
+ArrayLibrary array_library(nb::handle array) {
+  static nb::object& last_type = *new nb::object;
+  static ArrayLibrary last_library = ArrayLibrary::numpy;
+  const nb::handle type = array.type();
+  if (last_type.is(type)) return last_library;
+  last_library = find_library(type);
+  last_type = nb::borrow(type);
+  return last_library;
+}
+
+ArrayOperand::ArrayOperand(std::string name, nb::handle array, bool is_written)
+    : name_(std::move(name)), library_(array_library(array)), dtype_(DType::f32) {
+  if (library_ == ArrayLibrary::torch) owner_ = check_tensor(name_, array, is_written);
+  if (!owner_.is_valid() || !read_tensor(owner_)) read_array(owner_.is_valid() ? owner_ : array, is_written);
+}
+
+bool ArrayOperand::read_tensor(nb::handle tensor) {
+  const auto view = view_tensor(tensor);
+  if (!view) return false;
+  device_ = cuda_device_of(name_, library_, view->device.device_type, view->device.device_id);
+  const auto dtype = from_dlpack(view->dtype);
+  if (!dtype) raise_unsupported_dtype(name_, tensor, library_);
+  dtype_ = *dtype;
+  data_ = static_cast<const std::byte*>(view->data) + view->byte_offset;
+  shape_.assign(view->shape, view->shape + view->ndim);
+  strides_.assign(view->strides, view->strides + view->ndim);
+  return true;
+}
+
+void ArrayOperand::read_array(nb::handle array, bool is_written) {
+  ImportedArray found = import_array(name_, array, library_, is_written);
   array_ = std::move(found.array);
-  device_ = cuda_device_of(name, library_, array_);
-  if (!found.dtype)
-    raise_error(input_error(
-        fmt::format("'{}' is an array of {}; expected f32, bf16, f16, int8 or int32", name, dtype_name(array))));
+  device_ = cuda_device_of(name_, library_, array_.device_type(), array_.device_id());
+  if (!found.dtype) raise_unsupported_dtype(name_, array, library_);
   dtype_ = *found.dtype;
+  data_ = array_.data();
   for (std::size_t axis = 0; axis < array_.ndim(); ++axis) {
     shape_.push_back(static_cast<std::int64_t>(array_.shape(axis)));
     strides_.push_back(array_.stride(axis));
   }
 }
-
-ArrayView ArrayOperand::view() const { return {const_cast<void*>(array_.data()), dtype_, shape_, strides_}; }
 
 NewArray::NewArray(const ArrayType& type) : type_(type) {
   std::size_t bytes = dtype_bits(type.dtype) / 8;
@@ -153,8 +206,10 @@ nb::object NewArray::release_array(ArrayLibrary library) {
   std::vector<std::size_t> shape(type_.shape.begin(), type_.shape.end());
   const bool as_int16 = type_.dtype == DType::bf16 && library == ArrayLibrary::numpy;
   const nb::dlpack::dtype dtype = to_dlpack_dtype(as_int16 ? DType::int16 : type_.dtype);
-  if (library == ArrayLibrary::torch)
+  if (library == ArrayLibrary::torch) {
+    if (nb::object tensor = make_tensor(data_, dtype, type_.shape, owner_); tensor.is_valid()) return tensor;
     return nb::cast(nb::ndarray<nb::pytorch>(data_, shape.size(), shape.data(), owner_, nullptr, dtype));
+  }
   require_numpy();
   nb::object out = nb::cast(nb::ndarray<nb::numpy>(data_, shape.size(), shape.data(), owner_, nullptr, dtype));
   return as_int16 ? nb::module_::import_("ridge._html").attr("as_bf16")(out) : out;

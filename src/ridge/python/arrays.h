@@ -22,19 +22,29 @@ class ArrayOperand {
  public:
   // Raises ridge.Error for an object that is not an array, a device other than CUDA, an unsupported dtype, or a
   // read-only array if `is_written`.
-  ArrayOperand(const std::string& name, nanobind::handle array, bool is_written = false);
+  ArrayOperand(std::string name, nanobind::handle array, bool is_written = false);
 
   const std::string& name() const { return name_; }
+  // The tensor whose memory is used, which may be a copy; an empty object for other libraries.
+  const nanobind::object& tensor() const { return owner_; }
   ArrayLibrary library() const { return library_; }
   std::optional<int> device() const { return device_; }  // CUDA device number; nullopt for host memory
-  ArrayView view() const;
+  ArrayView view() const { return {const_cast<void*>(data_), dtype_, shape_, strides_}; }
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
   ArrayType type(const std::string& name) const { return {name, dtype_, shape_}; }
 
  private:
+  // True if the array is a tensor that was read through the exchange API.
+  bool read_tensor(nanobind::handle tensor);
+  void read_array(nanobind::handle array, bool is_written);
+
   std::string name_;
   ArrayLibrary library_;
   std::optional<int> device_ = {};
+  nanobind::object owner_;  // PyTorch's tensor; keeps the memory alive
   nanobind::ndarray<nanobind::ro> array_;
+  const void* data_ = nullptr;
   DType dtype_;
   std::vector<std::int64_t> shape_, strides_;
 };

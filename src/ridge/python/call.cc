@@ -25,8 +25,8 @@ void ArrayCall::add_input(const std::string& name, nb::handle array) {
   ArrayOperand operand(name, array);
   if (inputs_.empty() && operand.device()) device_.emplace(operand, array);
   if (!inputs_.empty()) check_device(operand);
+  arrays_.push_back(operand.tensor().is_valid() ? operand.tensor() : nb::borrow(array));
   inputs_.push_back(std::move(operand));
-  arrays_.push_back(nb::borrow(array));
 }
 
 void ArrayCall::check_device(const ArrayOperand& operand) const {

@@ -99,52 +99,6 @@ nb::list run_program(ComputeRequest request, const nb::list& inputs, const nb::d
   return run_computation(prepare_program(request, types), names, call, out, threads);
 }
 
-// Returns the type of a @ b: the leading axes of the operand with more than two, rows of a, columns of b.
-ArrayType product_type(const ArrayType& a, const ArrayType& b, const std::optional<DType>& dtype) {
-  if (a.shape.size() < 2 || b.shape.size() < 2)
-    raise_error(input_error(
-        fmt::format("expected matrices of at least two axes, found {} and {}", a.shape.size(), b.shape.size())));
-  const ArrayType& longer = a.shape.size() > 2 ? a : b;
-  ArrayType out{"out", dtype.value_or(a.dtype), {longer.shape.begin(), longer.shape.end() - 2}};
-  out.shape.push_back(a.shape[a.shape.size() - 2]);
-  out.shape.push_back(b.shape.back());
-  if (!dtype && a.dtype == DType::int8 && b.dtype == DType::int8) out.dtype = DType::int32;
-  return out;
-}
-
-nb::object multiply_on_device(ArrayCall& call) {
-  const ArrayDevice& device = *call.device();
-  const ArrayView a = call.device_view(0, MatmulOnDevice::can_read), b = call.device_view(1, MatmulOnDevice::can_read);
-  const auto product = value_or_raise(MatmulOnDevice::make(device.number(), a, b, call.output_views()[0]));
-  CUstream_st* const stream = device.stream();
-  void* const scratch = call.allocate_scratch(product.scratch_bytes());
-  std::optional<Status> done;
-  {
-    const nb::gil_scoped_release released;
-    done = product.queue(stream, scratch);
-  }
-  check_status(*done);
-  return call.release_result(0);
-}
-
-nb::object multiply_arrays(nb::handle a, nb::handle b, nb::handle out, const std::optional<std::string>& dtype,
-                           int threads) {
-  ArrayCall call;
-  call.add_input("a", a);
-  call.add_input("b", b);
-  const ArrayOperand &left = call.inputs()[0], &right = call.inputs()[1];
-  call.add_result(product_type(left.type("a"), right.type("b"), parse_optional_dtype(dtype)), out);
-  if (call.device()) return multiply_on_device(call);
-  const ArrayView x = left.view(), y = right.view(), z = call.output_views()[0];
-  std::optional<Status> done;
-  {
-    const nb::gil_scoped_release released;
-    done = matmul(x, y, z, threads);
-  }
-  check_status(*done);
-  return call.release_result(0);
-}
-
 }  // namespace
 
 void add_array_functions(nb::module_& module) {
@@ -162,13 +116,6 @@ void add_array_functions(nb::module_& module) {
       },
       nb::arg("program"), nb::arg("inputs"), nb::arg("dims"), nb::arg("dtype").none(), nb::arg("wanted"),
       nb::arg("out"), nb::arg("fuse"), nb::arg("threads"));
-  module.def(
-      "matmul", multiply_arrays, nb::arg("a"), nb::arg("b"), nb::arg("out").none() = nb::none(),
-      nb::arg("dtype").none() = nb::none(), nb::arg("threads") = 0,
-      "Returns the product a @ b of matrices [..., m, k] and [..., k, n], as an array of a's library and device.\n\n"
-      "Operands are f32, bf16 or f16 with f32 sums, or int8 with int32 sums. Leading axes are equal, or one operand\n"
-      "has none. Operands with contiguous rows or columns are not copied. `out` is an optional array for the result:\n"
-      "row-major, not overlapping a and b. Raises ridge.Error.");
 }
 
 }  // namespace ridge::python

@@ -8,10 +8,11 @@ namespace nb = nanobind;
 namespace ridge::python {
 
 void raise_error(const Error& error) {
-  const nb::object type = nb::module_::import_("ridge._error").attr("Error");
-  const nb::object raised = type(static_cast<int>(error.kind), error.message, error.hint, error.source, error.span.line,
-                                 error.span.column, error.to_string());
-  PyErr_SetObject(type.ptr(), raised.ptr());
+  const nb::module_ errors = nb::module_::import_("ridge._error");
+  const nb::object raised =
+      errors.attr("from_library")(static_cast<int>(error.kind), error.message, error.hint, error.source,
+                                  error.span.line, error.span.column, error.to_string());
+  PyErr_SetObject(raised.type().ptr(), raised.ptr());
   throw nb::python_error();
 }
 
@@ -28,6 +29,8 @@ NB_MODULE(_ridge, module) {
   ridge::python::add_reports(module);
   ridge::python::add_sweeps(module);
   ridge::python::add_array_functions(module);
+  ridge::python::add_matmul(module);
+  ridge::python::add_layers(module);
   ridge::python::add_geglu(module);
   ridge::python::add_attention(module);
 }

@@ -15,6 +15,8 @@ namespace ridge::python {
 void add_reports(nanobind::module_& module);
 void add_sweeps(nanobind::module_& module);
 void add_array_functions(nanobind::module_& module);
+void add_matmul(nanobind::module_& module);
+void add_layers(nanobind::module_& module);
 void add_geglu(nanobind::module_& module);
 void add_attention(nanobind::module_& module);
 

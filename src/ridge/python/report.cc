@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "ridge/base/contains.h"
-#include "ridge/python/module.h"
+#include "ridge/python/report.h"
 #include "ridge/report/report.h"
 
 namespace nb = nanobind;
@@ -19,25 +19,31 @@ namespace nb = nanobind;
 namespace ridge::python {
 namespace {
 
-// Times of an operation in seconds, and its formulas; fields of `OpSummary`.
-struct OpTimes {
-  std::optional<double> lower, upper, math, memory, network;
-};
-struct OpFormulas {
-  std::string flops, bytes, intensity;
-};
+OpObject to_op_object(const OpSummary& op, const Prediction& prediction) {
+  OpObject out{op};
+  out.flop_count = prediction.flops;
+  out.byte_count = prediction.bytes;
+  return out;
+}
 
-std::optional<std::string> limiter_of(const OpSummary& op) {
+std::string describe_times(const OpTimes& times) {
+  const auto seconds = [](const std::optional<double>& value) { return value ? fmt::format("{:.4g} s", *value) : "?"; };
+  return fmt::format("<ridge.Time lower={}, upper={}, math={}, memory={}, network={}>", seconds(times.lower),
+                     seconds(times.upper), seconds(times.math), seconds(times.memory), seconds(times.network));
+}
+
+std::optional<std::string> limiter_of(const OpObject& op) {
   if (!op.limiter) return std::nullopt;
   return std::string(name(*op.limiter));
 }
 
-std::string describe_op(const OpSummary& op) {
+std::string describe_op(const OpObject& op) {
   return fmt::format("<ridge.Op {}: {}-bound>", op.name, limiter_of(op).value_or("un"));
 }
 
 void add_thresholds(nb::module_& module) {
-  nb::class_<Threshold>(module, "Threshold")
+  nb::class_<Threshold> threshold(module, "Threshold");
+  add_pickle(threshold)
       .def_ro("dim", &Threshold::dim)
       .def_prop_ro("relation", [](const Threshold& t) { return std::string(name(t.relation)); })
       .def_ro("exact", &Threshold::exact)
@@ -58,17 +64,23 @@ void add_thresholds(nb::module_& module) {
 }
 
 void add_time_classes(nb::module_& module) {
-  nb::class_<OpTimes>(module, "Time")
+  nb::class_<OpTimes> times(module, "Time");
+  add_pickle(times)
       .def_ro("lower", &OpTimes::lower)
       .def_ro("upper", &OpTimes::upper)
       .def_ro("math", &OpTimes::math)
       .def_ro("memory", &OpTimes::memory)
-      .def_ro("network", &OpTimes::network);
-  nb::class_<OpFormulas>(module, "Formula")
+      .def_ro("network", &OpTimes::network)
+      .def("__repr__", describe_times);
+  nb::class_<OpFormulas> formulas(module, "Formula");
+  add_pickle(formulas)
       .def_ro("flops", &OpFormulas::flops)
       .def_ro("bytes", &OpFormulas::bytes)
-      .def_ro("intensity", &OpFormulas::intensity);
-  nb::class_<MeasuredTime>(module, "Measured")
+      .def_ro("intensity", &OpFormulas::intensity)
+      .def("__repr__",
+           [](const OpFormulas& f) { return fmt::format("<ridge.Formula {} FLOP, {} B>", f.flops, f.bytes); });
+  nb::class_<MeasuredTime> measured(module, "Measured");
+  add_pickle(measured)
       .def_ro("median", &MeasuredTime::median_s)
       .def_ro("min", &MeasuredTime::min_s)
       .def_ro("max", &MeasuredTime::max_s)
@@ -76,62 +88,66 @@ void add_time_classes(nb::module_& module) {
       .def_ro("fraction_of_roof", &MeasuredTime::fraction_of_roof)
       .def_ro("max_rel_error", &MeasuredTime::max_rel_error)
       .def_ro("note", &MeasuredTime::note)
-      .def_ro("warnings", &MeasuredTime::warnings);
-  nb::class_<KernelSummary>(module, "Kernel")
+      .def_ro("warnings", &MeasuredTime::warnings)
+      .def("__repr__", [](const MeasuredTime& m) {
+        return fmt::format("<ridge.Measured median={:.4g} s of {} runs>", m.median_s, m.runs);
+      });
+  nb::class_<KernelSummary> kernel(module, "Kernel");
+  add_pickle(kernel)
       .def_ro("results", &KernelSummary::results)
       .def_ro("kernel", &KernelSummary::kernel)
       .def_ro("low", &KernelSummary::low_s)
       .def_ro("expected", &KernelSummary::expected_s)
       .def_ro("high", &KernelSummary::high_s)
-      .def_ro("memory_bytes", &KernelSummary::memory_bytes);
+      .def_ro("memory_bytes", &KernelSummary::memory_bytes)
+      .def("__repr__", [](const KernelSummary& k) {
+        return fmt::format("<ridge.Kernel {}: expected {:.4g} s>", k.kernel, k.expected_s);
+      });
 }
 
 void add_ops(nb::module_& module) {
-  nb::class_<OpSummary>(module, "Op")
-      .def_ro("name", &OpSummary::name)
-      .def_ro("text", &OpSummary::text)
-      .def_ro("flops", &OpSummary::flops)
-      .def_ro("bytes", &OpSummary::bytes)
-      .def_ro("intensity", &OpSummary::intensity)
-      .def_ro("ridge", &OpSummary::ridge)
+  nb::class_<OpObject> type(module, "Op");
+  type.def_ro("name", &OpObject::name)
+      .def_ro("text", &OpObject::text)
+      .def_prop_ro("flops", [](const OpObject& op) { return to_python_int(op.flop_count); })
+      .def_prop_ro("bytes", [](const OpObject& op) { return to_python_int(op.byte_count); })
+      .def_ro("intensity", &OpObject::intensity)
+      .def_ro("ridge", &OpObject::ridge)
       .def_prop_ro("limiter", limiter_of)
       .def_prop_ro("time",
-                   [](const OpSummary& op) {
+                   [](const OpObject& op) {
                      return OpTimes{op.lower_s, op.upper_s, op.math_s, op.memory_s, op.network_s};
                    })
       .def_prop_ro("formula",
-                   [](const OpSummary& op) {
+                   [](const OpObject& op) {
                      return OpFormulas{op.flops_formula, op.bytes_formula, op.intensity_formula};
                    })
-      .def_ro("missing", &OpSummary::missing)
-      .def_ro("thresholds", &OpSummary::thresholds)
-      .def_ro("measured", &OpSummary::measured)
+      .def_ro("missing", &OpObject::missing)
+      .def_ro("thresholds", &OpObject::thresholds)
+      .def_ro("measured", &OpObject::measured)
       .def("__repr__", describe_op);
-}
-
-std::optional<std::string> mismatch_of(const Summary& summary) {
-  if (!summary.mismatch) return std::nullopt;
-  return summary.mismatch->to_string();
+  add_pickle(type);
 }
 
 nb::object to_html(nb::handle report) { return nb::module_::import_("ridge._html").attr("report")(report); }
 
 void add_report(nb::module_& module) {
-  nb::class_<Summary>(module, "Report")
-      .def_ro("title", &Summary::title)
-      .def_prop_ro("machine", [](const Summary& s) { return s.machine.name; })
-      .def_ro("dims", &Summary::dims)
-      .def_ro("ops", &Summary::ops)
-      .def_ro("total", &Summary::total)
-      .def_ro("fused", &Summary::fused)
-      .def_ro("planned", &Summary::planned)
-      .def_prop_ro("mismatch", mismatch_of)
-      .def("json", [](const Summary& s) { return render_json(s); })
-      .def("svg", [](const Summary& s) { return render_svg(s); })
-      .def("__str__", [](const Summary& s) { return render_text(s); })
+  nb::class_<ReportObject> report(module, "Report");
+  report.def_ro("title", &ReportObject::title)
+      .def_ro("machine", &ReportObject::machine)
+      .def_ro("dims", &ReportObject::dims)
+      .def_ro("ops", &ReportObject::ops)
+      .def_ro("total", &ReportObject::total)
+      .def_ro("fused", &ReportObject::fused)
+      .def_ro("planned", &ReportObject::planned)
+      .def_ro("mismatch", &ReportObject::mismatch)
+      .def("json", [](const ReportObject& r) { return json_of(r); })
+      .def("svg", [](const ReportObject& r) { return svg_of(r); })
+      .def("__str__", [](const ReportObject& r) { return text_of(r); })
       .def("__repr__",
-           [](const Summary& s) { return fmt::format("<ridge.Report of {} on {}>", s.title, s.machine.name); })
+           [](const ReportObject& r) { return fmt::format("<ridge.Report of {} on {}>", r.title, r.machine); })
       .def("_repr_html_", to_html);
+  add_pickle(report);
 }
 
 struct ExplainOptions {
@@ -168,15 +184,15 @@ Request make_request(const std::string& program, const std::string& on, const Bi
   return out;
 }
 
-Summary explain_program(const std::string& program, const std::string& on, const Bindings& dims,
-                        const ExplainOptions& options) {
+ReportObject explain_program(const std::string& program, const std::string& on, const Bindings& dims,
+                             const ExplainOptions& options) {
   const Request request = make_request(program, on, dims, options);
   std::optional<Result<Summary>> out;
   {
     const nb::gil_scoped_release released;
     out = explain(request);
   }
-  return value_or_raise(*std::move(out));
+  return to_object(value_or_raise(*std::move(out)));
 }
 
 struct MeasureOptions {
@@ -185,8 +201,8 @@ struct MeasureOptions {
   std::int64_t seed = 0;
 };
 
-Summary measure_program(const std::string& program, const std::string& on, const Bindings& dims,
-                        const std::optional<std::string>& dtype, const MeasureOptions& options) {
+ReportObject measure_program(const std::string& program, const std::string& on, const Bindings& dims,
+                             const std::optional<std::string>& dtype, const MeasureOptions& options) {
   const Request request{.program = program, .on = on, .dims = dims, .dtype = parse_optional_dtype(dtype)};
   const RunRequest run_request{.seed = static_cast<std::uint64_t>(options.seed),
                                .threads = options.threads,
@@ -197,10 +213,30 @@ Summary measure_program(const std::string& program, const std::string& on, const
     const nb::gil_scoped_release released;
     out = run(request, run_request);
   }
-  return value_or_raise(*std::move(out));
+  return to_object(value_or_raise(*std::move(out)));
 }
 
 }  // namespace
+
+ReportObject to_object(const Summary& summary) {
+  const Explanation& explanation = summary.report->explanation;
+  ReportObject out{.title = summary.title,
+                   .machine = summary.machine.name,
+                   .dims = summary.dims,
+                   .ops = {},
+                   .total = to_op_object(summary.total, explanation.total),
+                   .planned = summary.planned,
+                   .report = summary.report};
+  for (std::size_t i = 0; i < summary.ops.size(); ++i)
+    out.ops.push_back(to_op_object(summary.ops[i], explanation.ops[i]));
+  if (summary.fused) out.fused = to_op_object(*summary.fused, *explanation.fused);
+  if (summary.mismatch) out.mismatch = summary.mismatch->to_string();
+  return out;
+}
+
+std::string text_of(const ReportObject& r) { return r.report ? render_text(*r.report) : r.text; }
+std::string json_of(const ReportObject& r) { return r.report ? render_json(*r.report) : r.json; }
+std::string svg_of(const ReportObject& r) { return r.report ? render_svg(*r.report) : r.svg; }
 
 void add_reports(nb::module_& module) {
   add_thresholds(module);
@@ -220,7 +256,7 @@ void add_reports(nb::module_& module) {
       .def_rw("sustained", &ExplainOptions::sustained);
   module.def("explain", explain_program);
   module.def("explain_work", [](double flops, double bytes, const std::string& on, const std::string& dtype) {
-    return value_or_raise(explain(BareWork{Flops{flops}, Bytes{bytes}, on, *parse_optional_dtype(dtype)}));
+    return to_object(value_or_raise(explain(BareWork{Flops{flops}, Bytes{bytes}, on, *parse_optional_dtype(dtype)})));
   });
   module.def("measure",
              [](const std::string& program, const std::string& on, const Bindings& dims,

@@ -5,20 +5,12 @@
 #include <nanobind/stl/vector.h>
 
 #include "ridge/program/ranges.h"
-#include "ridge/python/module.h"
-#include "ridge/report/sweep.h"
+#include "ridge/python/report.h"
 
 namespace nb = nanobind;
 
 namespace ridge::python {
 namespace {
-
-nb::object to_python_int(Count count) {
-  if (count < 0) return nb::none();
-  if (count <= INT64_MAX) return nb::int_(static_cast<std::int64_t>(count));
-  return nb::int_(static_cast<std::uint64_t>(count >> 64)) * (nb::int_(1) << nb::int_(64)) +
-         nb::int_(static_cast<std::uint64_t>(count));
-}
 
 nb::object to_python_seconds(double value) { return value < 0 ? nb::none() : nb::object(nb::float_(value)); }
 
@@ -51,8 +43,8 @@ nb::dict to_columns(const Sweep& sweep) {
 
 using NamedRanges = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
 
-Sweep sweep_program(const std::string& program, const std::vector<std::string>& on,
-                    const std::vector<std::string>& dtypes, const NamedRanges& ranges) {
+SweepObject sweep_program(const std::string& program, const std::vector<std::string>& on,
+                          const std::vector<std::string>& dtypes, const NamedRanges& ranges) {
   SweepRequest request{.program = program, .on = {on.begin(), on.end()}, .curves = true};
   for (const std::string& dtype : dtypes) request.dtypes.push_back(*parse_optional_dtype(dtype));
   for (const auto& [dim, values] : ranges) request.ranges.push_back({dim, values});
@@ -61,27 +53,29 @@ Sweep sweep_program(const std::string& program, const std::vector<std::string>& 
     const nb::gil_scoped_release released;
     out = sweep(request);
   }
-  return value_or_raise(*std::move(out));
+  auto swept = std::make_shared<const Sweep>(value_or_raise(*std::move(out)));
+  return {swept->title, to_columns(*swept), swept};
 }
 
 }  // namespace
 
+std::string text_of(const SweepObject& s) { return s.sweep ? render_text(*s.sweep) : s.text; }
+std::string json_of(const SweepObject& s) { return s.sweep ? render_json(*s.sweep) : s.json; }
+std::string csv_of(const SweepObject& s) { return s.sweep ? render_csv(*s.sweep) : s.csv; }
+std::string svg_of(const SweepObject& s) { return s.sweep ? render_svg(*s.sweep) : s.svg; }
+
 void add_sweeps(nb::module_& module) {
-  nb::class_<Sweep>(module, "Sweep")
-      .def_ro("title", &Sweep::title)
-      .def("columns", to_columns)
-      .def("json", [](const Sweep& s) { return render_json(s); })
-      .def("csv", [](const Sweep& s) { return render_csv(s); })
-      .def("svg", [](const Sweep& s) { return render_svg(s); })
+  nb::class_<SweepObject> sweep(module, "Sweep");
+  add_pickle(sweep)
+      .def_ro("title", &SweepObject::title)
+      .def("columns", [](const SweepObject& s) { return nb::module_::import_("copy").attr("deepcopy")(s.columns); })
+      .def("json", [](const SweepObject& s) { return json_of(s); })
+      .def("csv", [](const SweepObject& s) { return csv_of(s); })
+      .def("svg", [](const SweepObject& s) { return svg_of(s); })
       .def("to_pandas", [](nb::handle self) { return nb::module_::import_("ridge._html").attr("to_pandas")(self); })
-      .def("__len__",
-           [](const Sweep& s) {
-             std::size_t points = 0;
-             for (const SweepLine& line : s.lines) points += line.points.size();
-             return points;
-           })
-      .def("__str__", [](const Sweep& s) { return render_text(s); })
-      .def("__repr__", [](const Sweep& s) { return "<ridge.Sweep of " + s.title + ">"; })
+      .def("__len__", [](const SweepObject& s) { return nb::len(nb::object(s.columns["machine"])); })
+      .def("__str__", [](const SweepObject& s) { return text_of(s); })
+      .def("__repr__", [](const SweepObject& s) { return "<ridge.Sweep of " + s.title + ">"; })
       .def("_repr_html_", [](nb::handle self) { return nb::module_::import_("ridge._html").attr("sweep")(self); });
   module.def("sweep", sweep_program);
   module.def("parse_range", [](const std::string& text) { return value_or_raise(parse_range(text)).values; });
