@@ -29,7 +29,7 @@ struct ModelArgs {
   std::string draft;
   std::int64_t expert_parallel = 1, data_parallel = 1, pipeline_parallel = 1;
   bool plan = false, print = false, serve = false;
-  std::vector<DType> formats;  // Of `dtype`
+  std::vector<DType> formats;  // Formats that `dtype` lists
   LayoutArgs layouts;
   OutputFormat format;
   const CLI::App* verb = nullptr;

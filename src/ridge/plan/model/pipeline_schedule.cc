@@ -15,8 +15,8 @@ struct Transfers {
   }
 };
 
-// A stage that works off its passes: first `warm_up` forward passes, then a forward and a backward pass in turn, then
-// the other backward passes.
+// A stage that works off its passes: first `warm_up` forward passes, then one forward and one backward pass at a time,
+// then the other backward passes.
 struct StageState {
   std::int64_t warm_up = 0, forward = 0, backward = 0;  // The last two count finished passes
   double end_s = 0;

@@ -1,4 +1,4 @@
-// Times of a training step on stages of a pipeline. Each stage runs one forward and one backward pass in turn (1F1B:
+// Times of a training step on stages of a pipeline. Each stage alternates forward and backward passes (1F1B:
 // Narayanan et al. 2021, "Efficient large-scale language model training on GPU clusters using Megatron-LM"). Stage s of
 // P first runs P - 1 - s forward passes, so that it keeps the activations of at most P - s of the M micro-batches:
 //   stage 0  F0 F1 -- B0 F2 B1 F3 B2 -- B3      P = 2, M = 4, forward and backward pass of equal length

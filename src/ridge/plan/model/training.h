@@ -57,7 +57,7 @@ struct TrainingRun {
 struct TrainingStage {
   std::int64_t first_layer = 0, layers = 0;
   std::int64_t kept_micro_batches = 1;  // Micro-batches whose activations it keeps at a time
-  PassTimes times = {};                 // Of one micro-batch; the optimizer's of the step
+  TrainingTimes times = {};             // Times of one micro-batch; the optimizer's are those of the step
   double gather_s = 0, reduce_s = 0;    // Collectives between data ranks, during the forward and the backward pass
   double idle_s = 0;                    // Time of a step in which it waits
   TrainingMemory memory = {};

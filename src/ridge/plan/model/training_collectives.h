@@ -10,8 +10,9 @@ namespace ridge {
 
 enum class DataCollective { all_reduce, reduce_scatter, all_gather };
 
-// Chips that exchange: `outer` times `inner` ranks, those of `inner` with consecutive numbers. Between neighbours of
-// `outer` are the chips of `between` ranks that do not exchange with each other, such as those of tensor parallelism.
+// Chips that exchange: `outer` times `inner` ranks, those of `inner` with consecutive numbers. Between consecutive
+// ranks of `outer` are the chips of `between` ranks that do not exchange with each other, such as those of tensor
+// parallelism.
 struct DataRanks {
   std::int64_t outer = 1, between = 1, inner = 1;
   std::int64_t count() const { return outer * inner; }

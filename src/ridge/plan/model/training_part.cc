@@ -236,7 +236,7 @@ class PartAnalysis {
   Explanation explained_ = {}, forward_explained_ = {};
   Program forward_program_ = {};
   std::size_t first_module_ = 0;                   // First module of the program with both passes
-  std::vector<std::vector<int>> statements_ = {};  // Of each module
+  std::vector<std::vector<int>> statements_ = {};  // Statements of each module
   TrainingPartStep out_ = {};
 };
 
@@ -252,7 +252,7 @@ std::string_view name(TrainingPass pass) {
   return "optimizer";
 }
 
-void PassTimes::add(const PassTimes& other, double times) {
+void TrainingTimes::add(const TrainingTimes& other, double times) {
   for (std::size_t i = 0; i < training_passes; ++i) bound_s[i] += times * other.bound_s[i];
   if (!predicted_s || !other.predicted_s) {
     predicted_s = {};

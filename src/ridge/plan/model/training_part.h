@@ -37,10 +37,10 @@ struct TrainingModule {
 // Seconds by TrainingPass.
 using PassSeconds = std::array<double, training_passes>;
 // Bound and planned times.
-struct PassTimes {
+struct TrainingTimes {
   PassSeconds bound_s = {};
   std::optional<std::array<PassSeconds, 3>> predicted_s = {};  // Low, expected, high
-  void add(const PassTimes& other, double times);
+  void add(const TrainingTimes& other, double times);
 };
 
 // Memory of one layer for one micro-batch on one chip.
@@ -49,7 +49,7 @@ struct TrainingPartMemory {
   double working_bytes = 0;     // Other tensors that live at the peak of the passes
   double recomputed_bytes = 0;  // With full recomputation: tensors that the layer keeps between its two last passes
   // Elements of the parameters: those that each data rank has, and those of experts that data ranks divide. Parameters
-  // of a head that the embedding has are counted apart.
+  // of a head that the embedding has are counted separately.
   double shared_parameters = 0, divided_parameters = 0, embedding_parameters = 0;
 };
 
@@ -71,7 +71,7 @@ Result<SizedTrainingPrograms> size_training_programs(const model::ModelConfig& c
 struct TrainingPartStep {
   std::int64_t layers = 1;  // Number of layers of this kind in the model
   std::vector<TrainingModule> modules = {};
-  PassTimes times = {};
+  TrainingTimes times = {};
   std::string remark = {};   // Reason why there is no prediction, or caveat about it
   std::string missing = {};  // Rates that the machine lacks
   double model_flops = 0;    // Three times the products of the forward pass

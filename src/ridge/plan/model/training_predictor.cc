@@ -74,8 +74,8 @@ class StepAssembly {
       out_.model_flops += static_cast<double>(out_.accumulated * part.layers) * part.model_flops / stage_count();
       if (!part.missing.empty() && !contains(out_.not_on_record, part.missing))
         out_.not_on_record.push_back(part.missing);
-      // A remark says why there is no prediction if a part has none.
-      if (out_.remark.empty() || !part.times.predicted_s) out_.remark = part.remark;
+      // Parts are not planned after one that has no prediction, whose remark says why.
+      if (!part.remark.empty() && (out_.remark.empty() || !part.times.predicted_s)) out_.remark = part.remark;
     }
   }
 
@@ -304,7 +304,7 @@ class StepAssembly {
 
   void add_times() {
     std::vector<double> idle_s;
-    out_.step_s = time_step([](const PassTimes& x) -> const PassSeconds& { return x.bound_s; }, &idle_s);
+    out_.step_s = time_step([](const TrainingTimes& x) -> const PassSeconds& { return x.bound_s; }, &idle_s);
     const double passes = static_cast<double>(out_.accumulated) / stage_count();
     bool is_predicted = is_planned_;
     for (std::size_t i = 0; i < out_.stages.size(); ++i) {
@@ -326,7 +326,7 @@ class StepAssembly {
     }
     if (!is_predicted) return;
     const auto predict = [&](std::size_t kind) {
-      return time_step([&](const PassTimes& x) -> const PassSeconds& { return (*x.predicted_s)[kind]; }, nullptr);
+      return time_step([&](const TrainingTimes& x) -> const PassSeconds& { return (*x.predicted_s)[kind]; }, nullptr);
     };
     out_.predicted_s = Interval{predict(0), predict(1), predict(2)};
   }
@@ -337,7 +337,7 @@ class StepAssembly {
   std::map<std::string, CollectiveBound>& collectives_;
   TrainingStep& out_;
   std::vector<StageParameters> parameters_ = {};
-  std::vector<double> send_s_ = {};  // Of each stage but the last
+  std::vector<double> send_s_ = {};  // Sends of each stage but the last
   double embedding_s_ = 0;
 };
 
