@@ -111,7 +111,6 @@ class PartAnalysis {
     for (const TrainingGroup& group : part_.forward_groups)
       passes.push_back({is_full_ ? TrainingPass::recomputation : TrainingPass::forward, &group});
     for (const TrainingGroup& group : part_.backward_groups) passes.push_back({TrainingPass::backward, &group});
-    first_module_ = out_.modules.size();
     return add_modules(part_.program, explained_, passes);
   }
 
@@ -122,11 +121,17 @@ class PartAnalysis {
           out_.model_flops += 3 * static_cast<double>(explained_.ops[s].flops.value_or(0));
   }
 
-  // Plans the kernels of both passes. A prediction that fails leaves a remark.
+  // Plans the kernels of each pass as a program of its own. A prediction that fails leaves a remark.
   void add_plan(const PlanRequest& plan) {
+    std::vector<int> forward, backward;
+    for (const TrainingGroup& group : part_.forward_groups)
+      forward.insert(forward.end(), group.statements.begin(), group.statements.end());
+    for (const TrainingGroup& group : part_.backward_groups)
+      backward.insert(backward.end(), group.statements.begin(), group.statements.end());
     is_planned_ = true;
-    Status planned = plan_kernels(part_.program, explained_, first_module_, plan);
-    if (planned && first_module_ > 0) planned = plan_kernels(forward_program_, forward_explained_, 0, plan);
+    Status planned = plan_pass(is_full_ ? TrainingPass::recomputation : TrainingPass::forward, forward, true, plan);
+    if (planned && is_full_) planned = plan_pass(TrainingPass::forward, forward, false, plan);
+    if (planned) planned = plan_pass(TrainingPass::backward, backward, false, plan);
     if (planned) return;
     is_planned_ = false;
     out_.remark = fmt::format("no prediction for the {}: {}", part_.forward.name, planned.error().message);
@@ -176,12 +181,10 @@ class PartAnalysis {
   // With full recomputation, the first forward pass stores nothing for the backward pass.
   Status add_forward_alone() {
     RIDGE_TRY(loaded, load_program(part_.forward.text, DType::bf16));
-    forward_program_ = std::move(loaded.program);
-    RIDGE_TRY(explained, explain(forward_program_, machine_, {}, {}, Thresholds::skipped));
-    forward_explained_ = std::move(explained);
+    RIDGE_TRY(explained, explain(loaded.program, machine_, {}, {}, Thresholds::skipped));
     std::vector<PassGroup> passes;
     for (const TrainingGroup& group : part_.forward_groups) passes.push_back({TrainingPass::forward, &group});
-    return add_modules(forward_program_, forward_explained_, passes);
+    return add_modules(loaded.program, explained, passes);
   }
 
   Status add_collectives(TrainingPass pass, const std::vector<std::string>& collectives,
@@ -199,31 +202,76 @@ class PartAnalysis {
     return Done{};
   }
 
-  // Returns the module, from `first` on, in which a kernel has most of its work. Errors: a kernel with statements of
-  // both passes.
-  Result<std::size_t> find_module(const FusionGroup& kernel, const Explanation& explained, std::size_t first) const {
-    std::optional<std::size_t> found;
-    double most = -1;
-    for (const int statement : kernel.statements) {
-      std::optional<std::size_t> module;  // The backward pass comes last; what it computes again is of the forward pass
-      for (std::size_t i = first; i < statements_.size() && !module; ++i)
-        if (contains(statements_[i], statement)) module = i;
-      if (!module || (found && out_.modules[*found].pass != out_.modules[*module].pass))
-        return absent_error("a kernel would compute statements of both passes");
-      const Prediction& one = explained.ops[statement];
-      const double seconds = std::max(one.time_math_s.value_or(0), one.time_memory_s.value_or(0));
-      if (seconds > most) found = module;
-      most = std::max(most, seconds);
-    }
-    return *found;
+  std::string write_type(const Tensor& tensor) const {
+    std::string axes;
+    for (const Axis& axis : tensor.axes)
+      axes += (axes.empty() ? "" : ", ") + (axis.is_named() ? axis.dim : std::to_string(axis.literal));
+    return fmt::format("{}[{}]", dtype_name(tensor.dtype), axes);
   }
 
-  Status plan_kernels(const Program& program, const Explanation& explained, std::size_t first,
-                      const PlanRequest& plan) {
-    RIDGE_TRY(planned, predict_program(program, explained, plan));
+  // Returns the program of these statements. What other statements compute is an input. With `stores_kept`, the results
+  // that the backward pass reads are stored.
+  std::string write_pass(const std::vector<int>& statements, bool stores_kept) const {
+    const Program& program = part_.program;
+    std::vector<int> known;
+    std::string dims, inputs, lines;
+    for (const Dimension& dim : program.dims)
+      if (const auto size = explained_.dims.find(dim.name); size != explained_.dims.end())
+        dims += fmt::format("{}{} = {}", dims.empty() ? "dims " : ", ", dim.name, size->second);
+    for (const int s : statements) {
+      const Statement& statement = program.statements[s];
+      for (const int operand : statement_operands(statement)) {
+        if (contains(known, operand)) continue;
+        const Tensor& tensor = program.tensors[operand];
+        known.push_back(operand);
+        inputs += fmt::format("{} {}: {}\n", input_use_word(tensor.declared_use.value_or(InputUse::activation)),
+                              tensor.name, write_type(tensor));
+      }
+      const Tensor& result = program.tensors[statement.result()];
+      known.push_back(statement.result());
+      const bool is_stored = result.declared || (stores_kept && part_.is_kept[statement.result()]);
+      lines += fmt::format("{}{} ={}\n", result.name, is_stored ? ": " + write_type(result) : untyped_axes(result),
+                           statement.text.substr(statement.text.find('=') + 1));
+    }
+    return dims + "\n" + inputs + lines;
+  }
+
+  std::string untyped_axes(const Tensor& tensor) const {
+    const std::string type = write_type(tensor);
+    return type.substr(type.find('['));
+  }
+
+  // Returns the module of a pass in which a kernel has most of its work. `originals` are the pass's statements.
+  std::size_t find_module(TrainingPass pass, const FusionGroup& kernel, const std::vector<int>& originals,
+                          const Explanation& explained) const {
+    std::size_t found = 0;
+    double most = -1;
+    for (const int statement : kernel.statements) {
+      const Prediction& one = explained.ops[statement];
+      const double seconds = std::max(one.time_math_s.value_or(0), one.time_memory_s.value_or(0));
+      if (seconds <= most) continue;
+      most = seconds;
+      for (std::size_t i = 0; i < statements_.size(); ++i)
+        if (out_.modules[i].pass == pass && contains(statements_[i], originals[static_cast<std::size_t>(statement)]))
+          found = i;
+    }
+    return found;
+  }
+
+  Status plan_pass(TrainingPass pass, std::vector<int> statements, bool stores_kept, const PlanRequest& plan) {
+    // Negative positions of the backward pass's rotary are an input: they are the same in each layer.
+    if (pass == TrainingPass::backward)
+      std::erase_if(statements, [&](int s) {
+        return part_.program.tensors[part_.program.statements[s].result()].dtype == DType::int32;
+      });
+    std::sort(statements.begin(), statements.end());
+    RIDGE_TRY(loaded, load_program(write_pass(statements, stores_kept), DType::bf16));
+    const auto explained = explain(loaded.program, machine_, {}, {}, Thresholds::skipped);
+    if (!explained) return absent_error(explained.error().message);
+    RIDGE_TRY(planned, predict_program(loaded.program, *explained, plan));
     if (!planned.has_model) return absent_error("a kernel has no cost model");
     for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
-      RIDGE_TRY(module, find_module(planned.fusion.groups[i], explained, first));
+      const std::size_t module = find_module(pass, planned.fusion.groups[i], statements, *explained);
       add_interval(out_.modules[module].step.predicted_s, planned.kernels[i].predicted_s);
     }
     if (out_.remark.empty()) out_.remark = planned.remark;
@@ -233,9 +281,7 @@ class PartAnalysis {
   const TrainingPart& part_;
   const Machine& machine_;
   bool is_full_ = false, is_planned_ = false;
-  Explanation explained_ = {}, forward_explained_ = {};
-  Program forward_program_ = {};
-  std::size_t first_module_ = 0;                   // First module of the program with both passes
+  Explanation explained_ = {};
   std::vector<std::vector<int>> statements_ = {};  // Statements of each module
   TrainingPartStep out_ = {};
 };
