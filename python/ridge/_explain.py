@@ -94,7 +94,8 @@ def explain(program: Any = None, inputs: Any = None, *others: Any, on: Any = "cp
         raise usage_error("inputs, kwargs, training, optimizer and loss are those of a model; sizes of a program are keywords such as "
                           "B=64")
     if inputs is not None or others:
-        raise usage_error(f"expected one program, found {1 + len(others)} more arguments: pass sizes by name, such as B=64")
+        count = 1 + len(others)
+        raise usage_error(f"expected one program, found {count} more argument{'s' * (count > 1)}: pass sizes by name, such as B=64")
     on = text_of("one machine", on, "h200")
     for name, value in (("dtype", dtype), ("weights", weights), ("narrow", narrow)):
         if value is not None:

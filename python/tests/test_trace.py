@@ -289,7 +289,8 @@ class Refused(unittest.TestCase):
         for call, said in [
                 (lambda: ridge.explain(layer, x, on="h200", B=4),
                  "a model takes inputs, kwargs, on, training, optimizer and loss, found B"),
-                (lambda: ridge.explain("ij,jk->ik", x),
+                (lambda: ridge.explain("ij,jk->ik", x), "expected one program, found 1 more argument: pass sizes by name, such as B=64"),
+                (lambda: ridge.explain("ij,jk->ik", training=True),
                  "inputs, kwargs, training, optimizer and loss are those of a model; sizes of a program are keywords such as B=64"),
                 (lambda: explain(layer, x, optimizer=torch.optim.SGD), "optimizer and loss need training=True"),
                 (lambda: explain(lambda x: x, x, training=True),

@@ -16,7 +16,7 @@
 #include "ridge/plan/model/fit_serving.h"
 #include "ridge/plan/model/layouts.h"
 #include "ridge/plan/model/machine.h"
-#include "ridge/plan/model/training.h"
+#include "ridge/plan/model/training_layouts.h"
 #include "ridge/plan/streaming/metapipe_mapping.h"
 #include "ridge/report/advice.h"
 #include "ridge/report/calibrate.h"
@@ -144,10 +144,13 @@ Result<KernelCode> read_kernel_code(const std::string& name, CodeFormat format, 
 // Counts the parameters, weights and cache of a model: `config` is a name of models/, a .json file or a folder. Errors:
 // those of `find_config` and of the options.
 Result<model::ModelCount> count_model(const std::string& config, const model::CountOptions& options);
-// Predicts prefill and decoding of the model on each machine. Of several machines, one that lacks a rate says so in its
-// answer. Errors: those of `count_model`, of the machines, and of `predict_model`.
+// Predicts prefill and decoding of the model on each machine, in each of `formats` of the weights; without any, in that
+// of the request. The answers are in the order of the machines. Of several machines, one that lacks a rate says so in
+// its answer. Of two answers, and of two formats on each of several machines, the second has the batch at which they
+// change places. Errors: those of `count_model`, of the machines, and of `predict_model`.
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
-                                                  const std::vector<MachineChoice>& machines);
+                                                  const std::vector<MachineChoice>& machines,
+                                                  const std::vector<DType>& formats = {});
 // Ranks layouts of chips on each machine. Same errors, and those of `rank_layouts`.
 Result<std::vector<LayoutRanking>> rank_layouts(const std::string& config, const LayoutRequest& request,
                                                 const std::vector<MachineChoice>& machines);
@@ -164,6 +167,10 @@ Result<model::ModelConfig> find_model_config(const std::string& config);
 // Predicts a training step, and a run, on each machine. Errors: as above.
 Result<std::vector<TrainingStep>> predict_training(const std::string& config, const TrainingRequest& request,
                                                    const std::vector<MachineChoice>& machines);
+// Ranks layouts of training steps on each machine. Same errors, and those of `rank_training_layouts`.
+Result<std::vector<TrainingRanking>> rank_training_layouts(const std::string& config,
+                                                           const TrainingLayoutRequest& request,
+                                                           const std::vector<MachineChoice>& machines);
 // Returns forward and backward pass of one layer, or of the whole model.
 Result<std::string> write_training_program(const std::string& config, const model::StepOptions& options,
                                            const std::optional<std::int64_t>& layer);

@@ -10,25 +10,35 @@
 namespace ridge::api {
 namespace {
 
-// Calls `predict` with each machine. Of several machines, one without numbers says so in its answer, unless all are.
-template <class Answer, class Predict>
-Result<std::vector<Answer>> predict_on_each(const std::vector<MachineChoice>& machines, Predict&& predict) {
+// Calls `predict` with each machine and each of `variants`. Of several answers, one without numbers says so, unless all
+// are.
+template <class Answer, class Variant, class Predict>
+Result<std::vector<Answer>> predict_on_each(const std::vector<MachineChoice>& machines,
+                                            const std::vector<Variant>& variants, Predict&& predict) {
   std::vector<Answer> out;
   std::optional<Error> first;
-  for (const MachineChoice& choice : machines) {
-    RIDGE_TRY(machine, machine_of(choice));
-    Result<Answer> answer = predict(machine);
-    if (!answer && !first) first = answer.error();
-    if (!answer && (machines.size() == 1 || answer.error().kind == ErrorKind::usage)) return answer.error();
-    if (!answer) {
-      out.emplace_back();
-      out.back().machine = machine.name;
-      out.back().unavailable = answer.error().message;
+  for (const MachineChoice& choice : machines)
+    for (const Variant& variant : variants) {
+      RIDGE_TRY(machine, machine_of(choice));
+      Result<Answer> answer = predict(machine, variant);
+      if (!answer && !first) first = answer.error();
+      const bool is_only = machines.size() * variants.size() == 1;
+      if (!answer && (is_only || answer.error().kind == ErrorKind::usage)) return answer.error();
+      if (!answer) {
+        out.emplace_back();
+        out.back().machine = machine.name;
+        out.back().unavailable = answer.error().message;
+      }
+      if (answer) out.push_back(*std::move(answer));
     }
-    if (answer) out.push_back(*std::move(answer));
-  }
   if (std::all_of(out.begin(), out.end(), [](const Answer& x) { return !x.unavailable.empty(); })) return *first;
   return out;
+}
+
+template <class Answer, class Predict>
+Result<std::vector<Answer>> predict_on_each(const std::vector<MachineChoice>& machines, Predict&& predict) {
+  return predict_on_each<Answer>(machines, std::vector{0},
+                                 [&](const Machine& machine, int) { return predict(machine); });
 }
 
 }  // namespace
@@ -39,17 +49,25 @@ Result<model::ModelCount> count_model(const std::string& config, const model::Co
 }
 
 Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, const ModelRequest& request,
-                                                  const std::vector<MachineChoice>& machines) {
+                                                  const std::vector<MachineChoice>& machines,
+                                                  const std::vector<DType>& formats) {
   RIDGE_TRY(found, model::find_config(config));
-  RIDGE_TRY(out, predict_on_each<ModelOnMachine>(
-                     machines, [&](const Machine& machine) { return ridge::predict_model(found, request, machine); }));
-  const auto lacks_numbers = [](const ModelOnMachine& x) { return !x.unavailable.empty(); };
+  const std::vector<DType> variants = formats.empty() ? std::vector{request.counts.weight_dtype} : formats;
+  RIDGE_TRY(out, predict_on_each<ModelOnMachine>(machines, variants, [&](const Machine& machine, DType format) {
+              ModelRequest one = request;
+              one.counts.weight_dtype = format;
+              return ridge::predict_model(found, one, machine);
+            }));
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].counts.weight_dtype = variants[i % variants.size()];
   const bool is_decoding = request.phase == ModelPhase::decode && !request.rate;
-  if (out.size() != 2 || !is_decoding || std::any_of(out.begin(), out.end(), lacks_numbers)) return out;
-  RIDGE_TRY(first, machine_of(machines[0]));
-  RIDGE_TRY(second, machine_of(machines[1]));
-  RIDGE_TRY(break_even, find_break_even(found, {out[0], first}, {out[1], second}));
-  out[1].break_even = break_even;
+  if (!is_decoding || (out.size() != 2 && variants.size() != 2)) return out;
+  for (std::size_t i = 1; i < out.size(); i += 2) {
+    if (!out[i - 1].unavailable.empty() || !out[i].unavailable.empty()) continue;
+    RIDGE_TRY(first, machine_of(machines[(i - 1) / variants.size()]));
+    RIDGE_TRY(second, machine_of(machines[i / variants.size()]));
+    RIDGE_TRY(break_even, find_break_even(found, {out[i - 1], first}, {out[i], second}));
+    out[i].break_even = break_even;
+  }
   return out;
 }
 
@@ -110,8 +128,19 @@ Result<model::ModelConfig> find_model_config(const std::string& config) { return
 Result<std::vector<TrainingStep>> predict_training(const std::string& config, const TrainingRequest& request,
                                                    const std::vector<MachineChoice>& machines) {
   RIDGE_TRY(found, model::find_config(config));
+  TrainingProgramCache programs;
   return predict_on_each<TrainingStep>(
-      machines, [&](const Machine& machine) { return ridge::predict_training(found, request, machine); });
+      machines, [&](const Machine& machine) { return ridge::predict_training(found, request, machine, programs); });
+}
+
+Result<std::vector<TrainingRanking>> rank_training_layouts(const std::string& config,
+                                                           const TrainingLayoutRequest& request,
+                                                           const std::vector<MachineChoice>& machines) {
+  RIDGE_TRY(found, model::find_config(config));
+  TrainingProgramCache programs;
+  return predict_on_each<TrainingRanking>(machines, [&](const Machine& machine) {
+    return ridge::rank_training_layouts(found, request, machine, programs);
+  });
 }
 
 Result<std::string> write_training_program(const std::string& config, const model::StepOptions& options,

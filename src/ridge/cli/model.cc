@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ridge/base/file.h"
+#include "ridge/base/string_util.h"
 #include "ridge/cli/help.h"
 #include "ridge/cli/model_layouts.h"
 #include "ridge/cli/model_training.h"
@@ -28,6 +29,7 @@ struct ModelArgs {
   std::string draft;
   std::int64_t expert_parallel = 1, data_parallel = 1, pipeline_parallel = 1;
   bool plan = false, print = false, serve = false;
+  std::vector<DType> formats;  // Formats that `dtype` lists
   LayoutArgs layouts;
   OutputFormat format;
   const CLI::App* verb = nullptr;
@@ -73,8 +75,19 @@ Status check_speculation(const ModelArgs& args) {
     return usage_error("expected --acceptance together with --speculate, found none",
                        "the share of draft tokens that are accepted: --acceptance 0.7");
   if (args.phase == "prefill") return usage_error("expected --speculate without --phase prefill");
-  if (args.rate || args.serve || args.pipeline_parallel > 1)
-    return usage_error("expected --speculate without --rate, --serve and --pp");
+  if (args.rate || args.serve) return usage_error("expected --speculate without --rate and --serve");
+  return Done{};
+}
+
+// Several formats are compared in one table.
+Status check_formats(const ModelArgs& args) {
+  if (args.dtype.find(',') == std::string::npos) return Done{};
+  if (args.on.empty() || !args.layouts.chips.empty() || !args.html.empty() || args.phase == training_phase)
+    return usage_error(
+        fmt::format("expected several formats of --dtype together with --on, without --chips, --html and "
+                    "--phase train, found --dtype {}",
+                    make_printable(args.dtype)),
+        "give one format");
   return Done{};
 }
 
@@ -83,6 +96,7 @@ Status check_options(const ModelArgs& args) {
   if (!args.counts.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch --on --print", "--context"));
   if (!args.plan) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--library", "--plan"));
   RIDGE_TRY_STATUS(check_training_options(*args.verb, args.phase, args.training));
+  RIDGE_TRY_STATUS(check_formats(args));
   if (args.print)
     return check_combined_options(*args.verb, "--print",
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
@@ -120,12 +134,22 @@ Result<int> print_program(const ModelArgs& args) {
   return print_result(text);
 }
 
+std::optional<PlanRequest> make_plan_request(const ModelArgs& args) {
+  if (!args.plan) return std::nullopt;
+  return PlanRequest{.library = find_named(libraries, args.library), .count_bytes = false};
+}
+
 Result<int> print_training_times(const ModelArgs& args, const model::ModelCount& count) {
   const TrainingRequest request{.counts = args.counts,
                                 .tensor_parallel = args.tensor_parallel,
                                 .expert_parallel = args.expert_parallel,
                                 .data_parallel = args.data_parallel,
-                                .price = args.price};
+                                .pipeline_parallel = args.pipeline_parallel,
+                                .price = args.price,
+                                .plan = make_plan_request(args)};
+  if (!args.layouts.chips.empty())
+    return print_training_layouts({*args.verb, args.config, args.on, count}, request, args.training, args.layouts,
+                                  args.format);
   return print_training(args.config, request, args.training, split_machines(args.on), count, args.format);
 }
 
@@ -163,13 +187,13 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
       request.speculation->draft = std::move(draft);
     }
   }
-  if (args.plan) request.plan = PlanRequest{.library = find_named(libraries, args.library), .count_bytes = false};
+  request.plan = make_plan_request(args);
   if (args.serve) {
     RIDGE_TRY(serving, make_serving_request(args));
     request.serving = serving;
   }
   const std::vector<std::string> machines = split_machines(args.on);
-  RIDGE_TRY(answers, api::predict_model(args.config, request, {machines.begin(), machines.end()}));
+  RIDGE_TRY(answers, api::predict_model(args.config, request, {machines.begin(), machines.end()}, args.formats));
   const bool is_table = args.format.csv || args.format.md;
   RIDGE_TRY_STATUS(write_model_page(args, request, {machines.begin(), machines.end()}, answers));
   const std::string text = render_text(count, answers, text_style());
@@ -179,13 +203,17 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
 
 Result<int> run_model(ModelArgs& args) {
   RIDGE_TRY_STATUS(check_options(args));
-  RIDGE_TRY(weight_dtype, parse_dtype_argument(args.dtype));
+  const std::vector<std::string> formats = split_names(args.dtype);
+  for (const std::string& each : formats.empty() ? std::vector{args.dtype} : formats) {
+    RIDGE_TRY(format, parse_dtype_argument(each));
+    args.formats.push_back(format);
+  }
   RIDGE_TRY(cache_dtype, parse_dtype_argument(args.cache_dtype));
-  args.counts.weight_dtype = weight_dtype;
+  args.counts.weight_dtype = args.formats.front();
   args.counts.cache_dtype = cache_dtype;
   RIDGE_TRY(count, api::count_model(args.config, args.counts));
   if (args.print) return print_program(args);
-  if (!args.layouts.chips.empty()) {
+  if (!args.layouts.chips.empty() && args.phase != training_phase) {
     LayoutRequest request{.counts = args.counts, .phase = find_named(phases, args.phase), .rate = args.rate};
     return print_layouts({*args.verb, args.config, args.on, count}, std::move(request), args.layouts, args.format);
   }
@@ -213,7 +241,9 @@ void add_model(CLI::App& app, int& code) {
       "  ridge model qwen3_8b --context 4096 --print --layer 0 | ridge explain - --on h200\n");
   args->verb = verb;
   verb->add_option("CONFIG", args->config, "Hugging Face config.json, its folder, or a name of models/")->type_name("");
-  verb->add_option("--dtype", args->dtype, "Format of weights that the config does not quantize (default: bf16)")
+  verb->add_option(
+          "--dtype", args->dtype,
+          "Format of weights that the config does not quantize (default: bf16); with --on, several are compared")
       ->type_name("DTYPE");
   verb->add_option("--cache-dtype", args->cache_dtype, "Format of the cache (default: bf16)")->type_name("DTYPE");
   verb->add_option("--context", args->counts.context, "Tokens of a sequence: of its cache, and of its prompt")

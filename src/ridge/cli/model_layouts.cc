@@ -4,6 +4,7 @@
 
 #include "ridge/base/string_util.h"
 #include "ridge/cli/help.h"
+#include "ridge/cli/model_training.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/program/ranges.h"
 #include "ridge/report/layouts/layouts.h"
@@ -11,7 +12,11 @@
 namespace ridge::cli {
 namespace {
 
-// Returns the numbers of chips in a range such as 64, 1..16 or 8,16,32.
+// True if the user says which batch the layouts have; without it, the search chooses.
+bool chooses_batch(const CLI::App& verb) { return verb.count("--batch") > 0 || verb.count("--rate") > 0; }
+
+}  // namespace
+
 Result<std::vector<std::int64_t>> parse_chips(const std::string& text) {
   const auto range = parse_range("chips=" + text);
   if (!range || range->values.empty())
@@ -20,10 +25,9 @@ Result<std::vector<std::int64_t>> parse_chips(const std::string& text) {
   return range->values;
 }
 
-// True if the user says which batch the layouts have; without it, the search chooses.
-bool chooses_batch(const CLI::App& verb) { return verb.count("--batch") > 0 || verb.count("--rate") > 0; }
-
-}  // namespace
+bool is_chip_range(const std::string& text) {
+  return text.find("..") != std::string::npos && text.find(':') == std::string::npos;
+}
 
 void add_layout_options(CLI::App& verb, LayoutArgs& args) {
   verb.add_option("--chips", args.chips,
@@ -36,11 +40,13 @@ void add_layout_options(CLI::App& verb, LayoutArgs& args) {
 
 Status check_layout_options(const CLI::App& verb, const LayoutArgs& args, const std::string& phase) {
   if (args.chips.empty()) return check_required_option(verb, "--best --svg", "--chips");
+  if (phase == training_phase)
+    return check_combined_options(verb, "--chips with --phase train",
+                                  "--dtype --context --batch --on --phase --chips --best --recompute --zero "
+                                  "--accumulate --json --csv --md");
   RIDGE_TRY_STATUS(check_combined_options(
       verb, "--chips", "--dtype --cache-dtype --context --batch --on --phase --rate --best --svg --json --csv --md"));
   const bool is_prefill = phase == name(ModelPhase::prefill);
-  if (!is_prefill && phase != name(ModelPhase::decode))
-    return usage_error(fmt::format("expected --chips with --phase prefill or decode, found {}", phase));
   const bool has_batch = chooses_batch(verb) || args.best;
   if (is_prefill && verb.count("--rate") > 0)
     return usage_error("expected --chips and --rate without --phase prefill: the rate is that of decoding");
@@ -57,7 +63,7 @@ Result<int> print_layouts(const LayoutSubject& subject, LayoutRequest request, c
                           const OutputFormat& format) {
   RIDGE_TRY(chips, parse_chips(args.chips));
   request.chips = chips;
-  request.is_chip_range = args.chips.find("..") != std::string::npos && args.chips.find(':') == std::string::npos;
+  request.is_chip_range = is_chip_range(args.chips);
   if (!args.best)
     request.selection =
         chooses_batch(subject.verb) ? LayoutSelection::best_of_each_count : LayoutSelection::pareto_front;

@@ -16,6 +16,11 @@ void add_layout_options(CLI::App& verb, LayoutArgs& args);
 // Errors (usage): options that cannot be combined, or that need others.
 Status check_layout_options(const CLI::App& verb, const LayoutArgs& args, const std::string& phase);
 
+// Returns the numbers of chips of --chips, such as 64, 1..16 or 8,16,32. Errors: other texts.
+Result<std::vector<std::int64_t>> parse_chips(const std::string& text);
+// True for a range without a step, of which only some numbers are used.
+bool is_chip_range(const std::string& text);
+
 struct LayoutSubject {
   const CLI::App& verb;
   const std::string &config, &on;

@@ -165,5 +165,45 @@ TEST_F(CliTest, ModelReportsInvalidLayouts) {
                   "ridge: expected --chips together with --on\n");
 }
 
+TEST_F(CliTest, ModelComparesFormats) {
+  const ProcessResult one = ridge({"model", "llama_3_8b", "--context", "256", "--dtype", "int4,e4m3", "--on", "h100"});
+  EXPECT_EQ(one.err, "");
+  EXPECT_EQ(
+      one.out,
+      "llama_3_8b: 1 sequence of 256 tokens\n"
+      "machine  weights  chips  sequences  tokens/s a sequence  tokens/s a chip  a token, at least  first token, at "
+      "least  memory a chip  sequences that fit\n"
+      "h100        int4      1          1                  859              859           1.164 ms               "
+      "3.742 ms       4.049 GB               2 410\n"
+      "h100        e4m3      1          1                  438              438           2.285 ms               "
+      "2.712 ms       8.064 GB               2 291\n"
+      "from 167 sequences on, e4m3 gives more tokens/s a chip than int4 with these chips\n");
+  // The batch before, int4 still gives more.
+  for (const auto& [batch, better] : {std::pair{"166", 0}, {"167", 1}}) {
+    const auto json = nlohmann::json::parse(ridge({"model", "llama_3_8b", "--context", "256", "--dtype", "int4,e4m3",
+                                                   "--on", "h100", "--batch", batch, "--json"})
+                                                .out);
+    EXPECT_EQ(json["machines"][0]["weight_dtype"], "int4");
+    EXPECT_EQ(json["break_even"], (nlohmann::json{{"machine", "e4m3"}, {"other", "int4"}, {"batch", 167}}));
+    const double rates[] = {json["machines"][0]["tokens_per_s"]["bound"], json["machines"][1]["tokens_per_s"]["bound"]};
+    EXPECT_GT(rates[better], rates[1 - better]) << batch;
+  }
+  const ProcessResult several =
+      ridge({"model", "llama_3_8b", "--context", "256", "--dtype", "int4,e4m3", "--on", "h100,h200"});
+  EXPECT_NE(several.out.find("\nh100: from 167 sequences on, e4m3 gives more tokens/s a chip than int4 with these "
+                             "chips\nh200: from 112 sequences on, e4m3 "),
+            std::string::npos)
+      << several.out;
+  const ProcessResult both = ridge({"model", "llama_3_8b", "--context", "256", "--on", "h100,tpu_v6e"});
+  EXPECT_EQ(both.out.find("weights"), std::string::npos) << "one format needs no column";
+  expect_rejected({"model", "llama_3_8b", "--dtype", "int4,e4m3"}, 2,
+                  "ridge: expected several formats of --dtype together with --on, without --chips, --html and --phase "
+                  "train, found --dtype int4,e4m3\n  hint: give one format\n");
+  expect_rejected(
+      {"model", "llama_3_8b", "--dtype", "int4,e5", "--context", "9", "--on", "h100"}, 2,
+      "ridge: unknown dtype 'e5'; expected one of f64, f32, tf32, bf16, f16, e4m3, e5m2, int32, int16, int8, int4, "
+      "u8, e2m1, mxfp8, mxfp4, nvfp4, e4m3_128\n");
+}
+
 }  // namespace
 }  // namespace ridge

@@ -8,6 +8,7 @@
 
 #include "ridge/cli/option_checks.h"
 #include "ridge/report/language_model/training.h"
+#include "ridge/report/language_model/training_layouts.h"
 
 namespace ridge::cli {
 
@@ -24,7 +25,9 @@ void add_training_options(CLI::App& verb, TrainingArgs& args) {
       ->check(whole_number_between(0, 3))
       ->type_name("STAGE");
   verb.add_option("--accumulate", args.accumulated,
-                  "Parts of the batch that follow each other and whose gradients are added (default: 1)")
+                  "Parts of the batch that follow each other and whose gradients are added; with --pp its "
+                  "micro-batches (default: "
+                  "1; with --pp or --chips the fastest)")
       ->type_name("N");
   verb.add_option("--tokens", args.tokens, "Tokens of a training run, such as 1e12, 300B or 15T")->type_name("N");
   verb.add_option("--utilisation", args.utilisation,
@@ -39,8 +42,8 @@ Status check_training_options(const CLI::App& verb, const std::string& phase, co
   if (args.tokens.empty()) RIDGE_TRY_STATUS(check_required_option(verb, "--price", "--tokens"));
   return check_combined_options(
       verb, "--phase train",
-      "--dtype --context --batch --on --phase --tp --ep --dp --recompute --zero --accumulate --tokens "
-      "--utilisation --price --print --layer --json --csv --md");
+      "--dtype --context --batch --on --phase --tp --pp --ep --dp --plan --library --chips --best --recompute --zero "
+      "--accumulate --tokens --utilisation --price --print --layer --json --csv --md");
 }
 
 Result<double> parse_token_count(const std::string& text) {
@@ -61,23 +64,45 @@ Result<double> parse_token_count(const std::string& text) {
   return number * factor;
 }
 
-Result<int> print_training(const std::string& config, TrainingRequest request, const TrainingArgs& args,
-                           const std::vector<std::string>& machines, const model::ModelCount& count,
-                           const OutputFormat& format) {
+namespace {
+
+Status add_training_args(const TrainingArgs& args, TrainingRequest& request) {
   request.recomputation = *std::find_if(recomputations.begin(), recomputations.end(),
                                         [&](Recomputation each) { return name(each) == args.recompute; });
   request.zero_stage = args.zero_stage;
   request.accumulated = args.accumulated;
   request.utilisation = args.utilisation;
-  if (!args.tokens.empty()) {
-    RIDGE_TRY(tokens, parse_token_count(args.tokens));
-    request.tokens = tokens;
-  }
+  if (args.tokens.empty()) return Done{};
+  RIDGE_TRY(tokens, parse_token_count(args.tokens));
+  request.tokens = tokens;
+  return Done{};
+}
+
+}  // namespace
+
+Result<int> print_training(const std::string& config, TrainingRequest request, const TrainingArgs& args,
+                           const std::vector<std::string>& machines, const model::ModelCount& count,
+                           const OutputFormat& format) {
+  RIDGE_TRY_STATUS(add_training_args(args, request));
   RIDGE_TRY(answers, api::predict_training(config, request, {machines.begin(), machines.end()}));
   const std::string text = render_text(count, answers, text_style());
   if (answers.size() > 1 && (format.csv || format.md))
     return print_result(format, text, render_table_json(answers), "machines");
   return print_result(format, text, render_json(count, answers), "ops");
+}
+
+Result<int> print_training_layouts(const LayoutSubject& subject, TrainingRequest request, const TrainingArgs& args,
+                                   const LayoutArgs& layouts, const OutputFormat& format) {
+  RIDGE_TRY_STATUS(add_training_args(args, request));
+  RIDGE_TRY(chips, parse_chips(layouts.chips));
+  const TrainingLayoutRequest ranked{.training = request,
+                                     .chips = chips,
+                                     .is_chip_range = is_chip_range(layouts.chips),
+                                     .is_best_of_each_count = !layouts.best};
+  const std::vector<std::string> machines = split_machines(subject.on);
+  RIDGE_TRY(rankings, api::rank_training_layouts(subject.config, ranked, {machines.begin(), machines.end()}));
+  const TrainingLayoutReport report{subject.count, ranked, rankings};
+  return print_result(format, render_text(report, text_style()), render_json(report), "layouts");
 }
 
 }  // namespace ridge::cli

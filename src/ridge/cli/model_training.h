@@ -6,13 +6,15 @@
 #include <string>
 
 #include "ridge/api/facade.h"
+#include "ridge/cli/model_layouts.h"
 #include "ridge/cli/output.h"
 
 namespace ridge::cli {
 
 struct TrainingArgs {
   std::string recompute = "attention", tokens;
-  std::int64_t zero_stage = 0, accumulated = 1;
+  std::int64_t zero_stage = 0;
+  std::optional<std::int64_t> accumulated;
   std::optional<double> utilisation;
 };
 
@@ -27,5 +29,9 @@ Result<double> parse_token_count(const std::string& text);
 Result<int> print_training(const std::string& config, TrainingRequest request, const TrainingArgs& args,
                            const std::vector<std::string>& machines, const model::ModelCount& count,
                            const OutputFormat& format);
+
+// Ranks and prints layouts of training steps.
+Result<int> print_training_layouts(const LayoutSubject& subject, TrainingRequest request, const TrainingArgs& args,
+                                   const LayoutArgs& layouts, const OutputFormat& format);
 
 }  // namespace ridge::cli

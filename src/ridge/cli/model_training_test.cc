@@ -27,6 +27,61 @@ TEST_F(CliTest, ModelPredictsATrainingStep) {
   EXPECT_NE(several.out.find("\nmachine 'sn10' has no link on record\n"), std::string::npos) << several.out;
 }
 
+TEST_F(CliTest, ModelSchedulesStagesOfTraining) {
+  const std::vector<std::string> command{"model",   "llama_3_8b", "--phase", "train", "--context", "4096",
+                                         "--batch", "64",         "--on",    "h100",  "--tp",      "2",
+                                         "--pp",    "4",          "--dp",    "2"};
+  const ProcessResult step = ridge(command);
+  EXPECT_EQ(step.err, "");
+  EXPECT_TRUE(step.out.starts_with(
+      "llama_3_8b on 16 x h100: a training step of 64 sequences of 4 096 tokens takes 1.284 s at least: 204 197 "
+      "tokens/s, 12 762 a chip\n"
+      "utilisation 62.2 % of the peak at most: 790.5 TFLOP of model FLOPs in 800.3 TFLOP of work a chip\n"
+      "time forward 25.8 %, backward 47.3 %, optimizer 0.7 %, data ranks not hidden 0.2 %, idle stages 26.0 %; data "
+      "ranks exchange for 40.15 ms during the passes\n"
+      "memory 41.98 GB a chip: weights 2.270 GB, gradients 2.270 GB, optimizer 13.62 GB, activations 22.55 GB, working "
+      "1.267 GB; fits in 85.52 GB\n"
+      "stages 4 of 8 layers; 16 micro-batches of 2 sequences a data rank; idle 26.0 % of the time on average, 13.8 % "
+      "in "
+      "the slowest stage, which is number 4; the first keeps the activations of 4 micro-batches\n"))
+      << step.out;
+  EXPECT_NE(step.out.find("\nthe table has the average of the stages' chips\n"), std::string::npos) << step.out;
+  std::vector<std::string> with_json = command;
+  with_json.emplace_back("--json");
+  const auto json = nlohmann::json::parse(ridge(with_json).out);
+  EXPECT_EQ(json["layout"], (nlohmann::json{{"tp", 2}, {"pp", 4}, {"ep", 1}, {"dp", 2}}));
+  ASSERT_EQ(json["training"]["stages"].size(), 4u);
+  double idle_s = 0;
+  for (const auto& stage : json["training"]["stages"]) idle_s += stage["idle_s"].get<double>() / 4;
+  EXPECT_DOUBLE_EQ(json["training"]["idle_s"].get<double>(), idle_s);
+}
+
+TEST_F(CliTest, ModelRanksLayoutsOfTraining) {
+  const ProcessResult best = ridge({"model", "llama_3_8b", "--phase", "train", "--context", "4096", "--batch", "64",
+                                    "--on", "h100,h200", "--chips", "16", "--best", "--recompute", "full"});
+  EXPECT_EQ(best.err, "");
+  EXPECT_TRUE(best.out.starts_with(
+      "llama_3_8b on 16 x h200: --dp 16 is the best of 30 layouts: a training step of 64 sequences of 4 096 tokens "
+      "takes "
+      "1.104 s at least, 14 841 tokens/s a chip\n"
+      "machine  chips  tp  pp  dp  accumulate  a step, at least  tokens/s a chip  utilisation    idle  data ranks not "
+      "hidden  memory a chip\n"
+      "h200        16   1   1  16           1           1.104 s           14 841       72.4 %   0.0 %                  "
+      "0.0 %       144.3 GB\n"))
+      << best.out;
+  EXPECT_NE(best.out.find("\nthe best 10 of "), std::string::npos) << best.out;
+  const ProcessResult range = ridge({"model", "llama_3_8b", "--phase", "train", "--context", "4096", "--batch", "64",
+                                     "--on", "h100", "--chips", "1..8"});
+  EXPECT_TRUE(
+      range.out.starts_with("llama_3_8b on 2 x h100: --pp 2 --accumulate 64 gives the most tokens/s a chip: a training "
+                            "step of 64 sequences of "
+                            "4 096 tokens takes 7.009 s at least, 18 700 tokens/s a chip\n"))
+      << range.out;
+  EXPECT_NE(range.out.find("\nh100: 4 layouts do not fit in 85.52 GB; of these, --tp 1 needs the least, 149.0 GB\n"),
+            std::string::npos)
+      << range.out;
+}
+
 TEST_F(CliTest, ModelPredictsATrainingRun) {
   const std::vector<std::string> command{"model",    "llama_3_70b", "--phase",       "train", "--context",    "8192",
                                          "--batch",  "2048",        "--on",          "h100",  "--tp",         "8",
@@ -87,6 +142,19 @@ TEST_F(CliTest, ModelPredictsSpeculativeDecoding) {
       << out.out;
 }
 
+TEST_F(CliTest, ModelSpeculatesOnStages) {
+  const ProcessResult out =
+      ridge({"model", "llama_3_70b", "--context", "8192", "--batch", "16", "--on", "h200", "--tp", "2", "--pp", "2",
+             "--speculate", "4", "--acceptance", "0.7", "--draft", "llama_3_2_1b"});
+  EXPECT_EQ(out.err, "");
+  EXPECT_TRUE(
+      out.out.starts_with("llama_3_70b on 4 x h200: with 4 draft tokens, a token of each of 16 sequences takes 7.978 "
+                          "ms at least, 2.28 times "
+                          "as fast as without: 2 005 tokens/s\n"
+                          "speculation a step takes 18.93 ms to verify 5 tokens"))
+      << out.out;
+}
+
 TEST_F(CliTest, ModelReportsInvalidTraining) {
   const auto expect_train_rejected = [&](std::vector<std::string> more, int code, const std::string& message) {
     more.insert(more.begin(), {"model", "llama_3_8b", "--context", "64", "--on", "h100", "--phase", "train"});
@@ -108,11 +176,21 @@ TEST_F(CliTest, ModelReportsInvalidTraining) {
   expect_train_rejected({"--price", "2"}, 2, "ridge: expected --price together with --tokens\n");
   expect_train_rejected({"--tokens", "1T", "--price", "nan"}, 2,
                         "ridge: expected --price from 0 to 1e+09, found nan\n");
-  expect_train_rejected({"--plan"}, 2,
-                        "ridge: expected --phase train without --plan\n"
-                        "  hint: --phase train can be combined with --dtype --context --batch --on --phase --tp --ep "
-                        "--dp --recompute --zero "
-                        "--accumulate --tokens --utilisation --price --print --layer --json --csv --md\n");
+  expect_train_rejected({"--rate", "9"}, 2,
+                        "ridge: expected --phase train without --rate\n"
+                        "  hint: --phase train can be combined with --dtype --context --batch --on --phase --tp --pp "
+                        "--ep --dp --plan --library --chips --best --recompute --zero --accumulate --tokens "
+                        "--utilisation --price --print --layer --json --csv --md\n");
+  expect_train_rejected(
+      {"--chips", "8", "--tp", "2"}, 2,
+      "ridge: expected --chips with --phase train without --tp\n"
+      "  hint: --chips with --phase train can be combined with --dtype --context --batch --on --phase "
+      "--chips --best --recompute --zero --accumulate --json --csv --md\n");
+  expect_train_rejected({"--pp", "33"}, 1,
+                        "ridge: llama_3_8b: expected --pp of at most 32, the layers of the model, found 33\n");
+  expect_train_rejected({"--chips", "37"}, 1,
+                        "ridge: llama_3_8b: expected --chips that divide the model and 1 sequence, found 37\n"
+                        "  hint: a power of two up to --batch times the heads\n");
   const std::vector<std::string> decode{"model", "llama_3_8b", "--context", "64", "--on", "h100"};
   const auto expect_decode_rejected = [&](std::vector<std::string> more, const std::string& message) {
     more.insert(more.begin(), decode.begin(), decode.end());

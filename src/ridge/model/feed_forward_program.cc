@@ -1,6 +1,8 @@
 // The feed-forward part of a layer: two or three matrices, or experts that a router chooses.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "ridge/model/layer_programs.h"
 
 namespace ridge::model {
@@ -115,28 +117,37 @@ void add_expert_products(ProgramWriter& out, const StepSizes& sizes, const Route
   add_routed(out, sizes, rows, "d", add_operand(out, sizes.expert, "m$", dims), "down", "M", "D");
 }
 
-// Adds the experts of a chip on rows that all data ranks sent. With balanced routing a chip gets as many rows as it
-// sends. The results of its own tokens return as returned$.
-std::string add_sent_experts(ProgramWriter& out, const StepSizes& sizes) {
-  const ExpertConfig& config = *sizes.config.experts;
-  out.add_dimension("A", count_rows(sizes) * config.per_token);
+// Adds a chip's own experts on `rows` rows, which are an input.
+void add_own_experts(ProgramWriter& out, const StepSizes& sizes, std::int64_t rows) {
+  out.add_dimension("A", rows);
   out.add_dimension("O", 1);
   out.add_dimension("W", sizes.experts);
   out.add_input("data", "sent$", sizes.activation, "A, D");
   out.add_input("data", "j$", DType::int32, "A, O");
   add_expert_products(out, sizes, {"A, O", "j$", "W"}, add_operand(out, sizes.expert, "sent$", "A, D"));
+}
+
+// Adds the experts of a chip on rows that all data ranks sent, and the sum w$ of what returns for its own tokens. With
+// balanced routing a chip gets as many rows as it sends.
+void add_sent_experts(ProgramWriter& out, const StepSizes& sizes) {
+  add_own_experts(out, sizes, count_rows(sizes) * sizes.config.experts->per_token);
   out.add_input("data", "returned$", sizes.activation, sizes.rows_and("K, D"));
-  return "returned$";
+  out.add("w$", sizes.rows_and("D"), "returned$ * e$");
+}
+
+// Adds the experts of the busiest chip, which has all tokens. The sum of its rows to w$, for all tokens, is an input.
+void add_busiest_experts(ProgramWriter& out, const StepSizes& sizes) {
+  add_own_experts(out, sizes, static_cast<std::int64_t>(std::ceil(bound_busiest_rows(make_routing(sizes)))));
+  out.add_input("data", "returned$", sizes.activation, sizes.rows_and("D"));
+  out.add("w$", sizes.rows_and("D"), "returned$");
 }
 
 // Adds the experts of the rows `x`, to the sum w$ over a token's experts.
 void add_chosen_experts(ProgramWriter& out, const StepSizes& sizes, const std::string& x) {
   out.begin_module("experts");
   const std::string chosen = sizes.rows_and("K");
-  if (sizes.sends_rows_to_experts()) {
-    out.add("w$", sizes.rows_and("D"), add_sent_experts(out, sizes) + " * e$");
-    return;
-  }
+  if (sizes.sends_rows_to_experts()) return add_sent_experts(out, sizes);
+  if (sizes.divides_experts_of_all_tokens()) return add_busiest_experts(out, sizes);
   const bool scales_input = find_router_rule(sizes.config) == RouterRule::sigmoid_of_chosen;
   if (scales_input) {  // Llama 4 weights the rows before the experts, not their results
     out.add("xe$", sizes.rows_and("K, D"), x + " * e$");

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "ridge/model/busiest_experts.h"
 #include "ridge/model/program_writer.h"
 
 namespace ridge::model {
@@ -21,6 +22,8 @@ struct StepSizes {
   std::string function = {};  // Elementwise function of the feed-forward part of an operand {0}, "silu({0})"
   std::string rows = {};      // "B, S", or "B" if each sequence has one new token
   bool sends_rows_to_experts() const { return options.layout.sends_rows_to_experts(); }
+  // True if chips that have all tokens divide whole experts. The program is that of the busiest chip.
+  bool divides_experts_of_all_tokens() const { return options.layout.tensor > 1 && options.layout.expert > 1; }
   std::string rows_and(std::string_view dims) const { return rows + ", " + std::string(dims); }
   // Returns the key heads of a chip. A key head that there are more chips than is on several of them.
   std::int64_t key_heads(std::int64_t kv_heads) const {
@@ -30,6 +33,12 @@ struct StepSizes {
 
 // Returns the number of tokens of a data rank.
 inline std::int64_t count_rows(const StepSizes& sizes) { return sizes.batch * sizes.options.new_tokens; }
+
+// Returns the routing of a step's tokens to groups of experts, if chips that have all tokens divide these.
+inline ExpertRouting make_routing(const StepSizes& sizes) {
+  const ExpertConfig& experts = *sizes.config.experts;
+  return {count_rows(sizes), experts.routed, experts.per_token, sizes.options.layout.expert};
+}
 
 // Returns the number of tokens of a sequence whose keys a step reads. With a window or a chunk, the first new token
 // sees the earliest of them.

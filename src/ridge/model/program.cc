@@ -85,6 +85,11 @@ std::int64_t pad_to_block(std::int64_t columns, DType dtype) {
   return ceil_div(columns, dtype_info(dtype).block) * dtype_info(dtype).block;
 }
 
+// Returns how many chips divide the columns of an expert.
+std::int64_t count_chips_of_expert(const ChipLayout& layout) {
+  return layout.sends_rows_to_experts() ? 1 : layout.tensor / layout.expert;
+}
+
 // Divides experts and their columns among the chips.
 Status divide_experts(StepSizes& sizes) {
   const ModelConfig& config = sizes.config;
@@ -99,9 +104,9 @@ Status divide_experts(StepSizes& sizes) {
                     "--tp {} --ep {} --dp {}",
                     layout.tensor, layout.expert, layout.data));
   RIDGE_TRY_STATUS(divide(config, "experts", config.experts->routed, "--ep", layout.expert, sizes.experts));
-  // Chips that have all tokens and some experts multiply as much, on average, as if each had columns of all experts.
-  RIDGE_TRY_STATUS(
-      divide(config, "columns of an expert", config.experts->width, "--tp", layout.tensor, sizes.expert_width));
+  RIDGE_TRY_STATUS(divide(config, "columns of an expert", config.experts->width,
+                          layout.expert > 1 ? "--tp / --ep" : "--tp", count_chips_of_expert(layout),
+                          sizes.expert_width));
   if (is_block_scaled(sizes.expert)) sizes.expert_width = pad_to_block(sizes.expert_width, sizes.expert);
   return divide(config, "columns of the shared experts", config.experts->shared_width, "--tp", layout.tensor,
                 sizes.shared_width);
@@ -348,7 +353,9 @@ PartProgram write_head(const StepSizes& sizes) {
 }
 
 // Returns sentences about what the programs leave out.
-std::vector<std::string> note_omissions(const ModelConfig& config, const StepOptions& options) {
+std::vector<std::string> note_omissions(const StepSizes& sizes) {
+  const ModelConfig& config = sizes.config;
+  const StepOptions& options = sizes.options;
   std::vector<std::string> notes;
   if (config.max_positions > 0 && options.context > config.max_positions)
     notes.push_back(fmt::format("the context of {} tokens is longer than max_position_embeddings = {}", options.context,
@@ -367,15 +374,19 @@ std::vector<std::string> note_omissions(const ModelConfig& config, const StepOpt
         "query_pre_attn_scalar");
   if (config.experts && config.experts->has_score_correction)
     notes.emplace_back("the programs leave out groups of experts (n_group) and routed_scaling_factor");
-  if (config.experts && options.layout.expert > 1 && !options.layout.sends_rows_to_experts())
-    notes.emplace_back(
-        "experts are counted as if each chip had columns of all; with few tokens the chip with the most "
-        "tokens takes longer");
+  if (sizes.divides_experts_of_all_tokens()) {
+    const ExpertRouting routing = make_routing(sizes);
+    notes.push_back(fmt::format(
+        "experts are those of the busiest chip: tokens that choose at random give it at most {:.1f} of {} rows on "
+        "average, and {:.1f} are the mean",
+        bound_busiest_rows(routing), routing.tokens * routing.per_token,
+        static_cast<double>(routing.tokens * routing.per_token) / static_cast<double>(routing.groups)));
+  }
   if (options.layout.tensor > 1)
     notes.emplace_back(
         "each chip's program adds residuals and biases to its part of a sum; in an engine one chip does");
   if (config.experts && config.quantization && config.quantization->method == QuantizationMethod::mxfp4 &&
-      config.experts->width / options.layout.tensor % dtype_info(DType::mxfp4).block != 0)
+      config.experts->width / count_chips_of_expert(options.layout) % dtype_info(DType::mxfp4).block != 0)
     notes.emplace_back("a chip's columns of experts are filled up to whole blocks of mxfp4");
   if (config.has_sinks) notes.emplace_back("the learned score of each head (a sink) is not in the programs");
   if (config.quantization && config.quantization->method != QuantizationMethod::mxfp4)
@@ -392,7 +403,7 @@ Status check_layout(const ModelConfig& config, const StepOptions& options) {
 
 Result<ModelPrograms> write_programs(const ModelConfig& config, const StepOptions& options) {
   RIDGE_TRY(sizes, make_sizes(config, options));
-  ModelPrograms out{.parts = {write_embedding(sizes)}, .notes = note_omissions(config, options)};
+  ModelPrograms out{.parts = {write_embedding(sizes)}, .notes = note_omissions(sizes)};
   out.layer_parts.resize(config.layers.size());
   for (const auto& [layer, count] : list_kinds(config)) {
     for (std::size_t i = 0; i < config.layers.size(); ++i)

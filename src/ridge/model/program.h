@@ -14,8 +14,9 @@ namespace ridge::model {
 
 // Numbers of chips that divide a model. Tensor parallelism divides heads, columns and vocabulary, data parallelism the
 // sequences, pipeline parallelism the layers into stages, expert parallelism whole experts. Experts are divided among
-// chips that also divide the heads (`expert` divides `tensor`), or among data ranks (`expert` divides `data`, no tensor
-// parallelism). Data ranks that share no experts are independent of each other.
+// chips that also divide the heads (`expert` divides `tensor`; programs are those of the busiest chip), or among data
+// ranks (`expert` divides `data`, no tensor parallelism). Data ranks that share no experts are independent of each
+// other.
 struct ChipLayout {
   std::int64_t tensor = 1, expert = 1, data = 1, pipeline = 1;
   std::int64_t chips() const { return tensor * data * pipeline; }

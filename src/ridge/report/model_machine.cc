@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/language_model/answer_texts.h"
 #include "ridge/report/language_model/decoding.h"
 #include "ridge/report/model.h"
 #include "ridge/report/text_parts.h"
@@ -14,9 +14,6 @@ namespace {
 
 std::string readable_seconds(double seconds) { return format_with_prefix(seconds, "s"); }
 std::string readable_bytes(double bytes) { return format_with_prefix(bytes, "B"); }
-std::string readable_rate(double per_s) {
-  return per_s < 100 ? format_significant(per_s, 3) : group_digits(static_cast<std::int64_t>(std::llround(per_s)));
-}
 
 // The expected time, or the bound if there is no prediction.
 double expected_or_bound(const ModelStep& step) { return step.predicted_s ? step.predicted_s->expected : step.bound_s; }
@@ -31,16 +28,7 @@ std::string time_text(const ModelStep& step) {
                      readable_seconds(step.bound_s));
 }
 
-std::string count_text(std::int64_t count, std::string_view what) {
-  const std::string_view ending = what.ends_with("ch") ? "es" : "s";
-  return fmt::format("{} {}{}", group_digits(count), what, count == 1 ? "" : ending);
-}
-
-std::string machine_text(const ModelOnMachine& x) {
-  if (x.layout.chips() == 1) return x.machine;
-  const std::string hosts = x.hosts.value_or(1) > 1 ? fmt::format(" ({} hosts)", group_digits(*x.hosts)) : "";
-  return fmt::format("{} x {}{}", x.layout.chips(), x.machine, hosts);
-}
+std::string machine_text(const ModelOnMachine& x) { return chips_text(x.machine, x.layout.chips(), x.hosts); }
 
 // Shares of the bound by what limits it. Time at the memory's rate is divided in proportion to the bytes. With stages,
 // other micro-batches have the shares of the one whose modules are listed.
@@ -116,12 +104,12 @@ std::string interval_text(const Interval& x) {
   return fmt::format("{} ({} to {})", readable_seconds(x.expected), readable_seconds(x.low), readable_seconds(x.high));
 }
 
-std::string served_text(const ServedTimes& x, std::int64_t requests) {
-  const std::string waiting = x.batch == requests ? ""
-                                                  : fmt::format("; the memory holds {} of {} requests, others wait",
-                                                                group_digits(x.batch), group_digits(requests));
+std::string served_text(const ServedTimes& x) {
+  const std::string waiting = x.batch == x.requests ? ""
+                                                    : fmt::format("; the memory holds {} of {} requests, others wait",
+                                                                  group_digits(x.batch), group_digits(x.requests));
   return fmt::format("{} per token, {} to the first token, {} tokens/s of output ({}, {} each{}){}",
-                     interval_text(x.token_s), interval_text(x.first_token_s), readable_rate(x.tokens_per_s),
+                     interval_text(x.token_s), interval_text(x.first_token_s), rate_text(x.tokens_per_s),
                      name(x.engine), count_text(x.output_tokens, "token"),
                      x.source.empty() ? "" : ", constants of " + x.source, waiting);
 }
@@ -131,9 +119,9 @@ std::string phase_line(const ModelOnMachine& x) {
   const double rate = static_cast<double>(x.tokens()) / seconds;
   if (x.phase == ModelPhase::prefill)
     return fmt::format("prefill of {} of {} takes {}: {} tokens/s", count_text(x.prefill_sequences, "sequence"),
-                       count_text(*x.counts.context, "token"), time_text(x.prefill), readable_rate(rate));
+                       count_text(*x.counts.context, "token"), time_text(x.prefill), rate_text(rate));
   return fmt::format("a token of {}{} takes {}: {} tokens/s{}", x.counts.batch == 1 ? "" : "each of ",
-                     count_text(x.counts.batch, "sequence"), time_text(x.decode), readable_rate(rate),
+                     count_text(x.counts.batch, "sequence"), time_text(x.decode), rate_text(rate),
                      x.counts.batch == 1 ? "" : fmt::format(", {} a sequence", format_significant(1 / seconds, 3)));
 }
 
@@ -181,7 +169,12 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
   const bool is_predicted = std::any_of(machines.begin(), machines.end(), has_prediction);
   const bool has_hosts =
       std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.hosts.value_or(1) > 1; });
-  Cells cells{{"machine", "chips"}};
+  const bool has_formats = std::any_of(machines.begin(), machines.end(), [&](const auto& x) {
+    return x.counts.weight_dtype != machines.front().counts.weight_dtype;
+  });
+  Cells cells{{"machine"}};
+  if (has_formats) cells[0].emplace_back("weights");
+  cells[0].emplace_back("chips");
   if (has_hosts) cells[0].emplace_back("hosts");
   cells[0].insert(cells[0].end(), {"sequences", "tokens/s a sequence", "tokens/s a chip"});
   if (is_predicted) cells[0].insert(cells[0].end(), {"a token, expected", "first token, expected"});
@@ -196,14 +189,17 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
   for (const ModelOnMachine& x : machines) {
     if (!x.unavailable.empty()) {
       cells.push_back({x.machine});
+      if (has_formats) cells.back().emplace_back(dtype_name(x.counts.weight_dtype));
       cells.back().resize(cells[0].size(), "-");
       continue;
     }
-    std::vector<std::string> row{x.machine + (x.fits() ? "" : " (does not fit)"), std::to_string(x.layout.chips())};
+    std::vector<std::string> row{x.machine + (x.fits() ? "" : " (does not fit)")};
+    if (has_formats) row.emplace_back(dtype_name(x.counts.weight_dtype));
+    row.push_back(std::to_string(x.layout.chips()));
     if (has_hosts) row.push_back(or_dash(x.hosts));
     row.insert(row.end(), {group_digits(x.counts.batch),
                            format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"),
-                           readable_rate(x.tokens_per_s_per_chip())});
+                           rate_text(x.tokens_per_s_per_chip())});
     if (is_predicted)
       for (const ModelStep* step : {&x.decode, &x.prefill})
         row.push_back(step->predicted_s ? readable_seconds(step->predicted_s->expected) : "-");
@@ -231,10 +227,7 @@ std::vector<std::string> list_caveats(const std::vector<ModelOnMachine>& machine
     if (!x.unavailable.empty()) out.push_back(x.unavailable);
     if (!x.no_prefill.empty() && &x == &machines.front() && machines.size() > 1)
       out.push_back("first token without a time: " + x.no_prefill);
-    if (!x.not_on_record.empty())
-      out.push_back(fmt::format("{}: {} {} not on record and count{} as 0, so its times are too low", x.machine,
-                                fmt::join(x.not_on_record, " and "), x.not_on_record.size() == 1 ? "is" : "are",
-                                x.not_on_record.size() == 1 ? "s" : ""));
+    if (!x.not_on_record.empty()) out.push_back(not_on_record_text(x.machine, x.not_on_record));
     if (predicted > 0 && x.unavailable.empty() && !has_prediction(x))
       out.push_back(fmt::format("{}: tokens/s at the bound, because there is no prediction{}{}", x.machine,
                                 x.step().remark.empty() ? "" : ": ", x.step().remark));
@@ -264,8 +257,7 @@ std::string comparison_line(const model::ModelCount& count, const std::vector<Mo
   });
   return fmt::format("{}: with {} a sequence of {}, a chip of {} gives the most tokens/s: {}{} ({}, {} sequences){}",
                      count.name, rate, tokens, best->machine, predicted > 0 ? "" : "at most ",
-                     readable_rate(best->tokens_per_s_per_chip()), machine_text(*best),
-                     group_digits(best->counts.batch),
+                     rate_text(best->tokens_per_s_per_chip()), machine_text(*best), group_digits(best->counts.batch),
                      lacks_more ? fmt::format("; times of {} are too low to compare, see below", best->machine) : "");
 }
 
@@ -287,6 +279,7 @@ Json rate_json(double tokens, const ModelStep& step) {
 Json served_json(const ServedTimes& x) {
   Json out{{"engine", name(x.engine)},
            {"output_tokens", x.output_tokens},
+           {"requests", x.requests},
            {"batch", x.batch},
            {"tpot_s", interval_json(x.token_s)},
            {"ttft_s", interval_json(x.first_token_s)},
@@ -328,6 +321,8 @@ Json pipeline_json(const ModelStep& step) {
   return out;
 }
 
+Json break_even_json(const BreakEven& x) { return {{"machine", x.better}, {"other", x.other}, {"batch", x.batch}}; }
+
 Json machine_json(const ModelOnMachine& x) {
   if (!x.unavailable.empty()) return {{"machine", x.machine}, {"unavailable", x.unavailable}};
   const ModelStep& step = x.step();
@@ -336,6 +331,7 @@ Json machine_json(const ModelOnMachine& x) {
   Json out{
       {"machine", x.machine},
       {"phase", name(x.phase)},
+      {"weight_dtype", dtype_name(x.counts.weight_dtype)},
       {"context_tokens", *x.counts.context},
       {"batch", x.counts.batch},
       {"rate_tokens_per_s", or_null(x.rate)},
@@ -384,9 +380,11 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   if (machines.size() > 1) {
     add_line(out, comparison_line(count, machines));
     out += machines_table(machines, style);
-    if (const auto& x = machines.back().break_even)
-      add_line(out, fmt::format("from {} on, {} gives more tokens/s a chip than {} with these chips",
-                                count_text(x->batch, "sequence"), x->better, x->other));
+    for (const ModelOnMachine& each : machines)
+      if (const auto& x = each.break_even)
+        add_line(out, fmt::format("{}from {} on, {} gives more tokens/s a chip than {} with these chips",
+                                  machines.size() > 2 ? each.machine + ": " : "", count_text(x->batch, "sequence"),
+                                  x->better, x->other));
     for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);
     return out;
   }
@@ -408,7 +406,7 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
                               count_text(*x.counts.context, "token"),
                               x.prefill_sequences == 1 ? "one" : group_digits(x.prefill_sequences),
                               x.prefill_sequences == 1 ? "" : "s"));
-  if (x.served) add_line(out, "served  " + served_text(*x.served, x.counts.batch));
+  if (x.served) add_line(out, "served  " + served_text(*x.served));
   if (x.price) add_line(out, "cost  " + token_cost_text(x));
   add_line(out, "memory  " + memory_text(x));
   if (const std::string stages = stages_text(x.step()); !stages.empty()) add_line(out, "stages  " + stages);
@@ -441,9 +439,11 @@ std::string render_json(const model::ModelCount& count, const std::vector<ModelO
     out.update(machine_json(machines.front()));
   } else {
     out["machines"] = Json::array();
-    for (const ModelOnMachine& machine : machines) out["machines"].push_back(machine_json(machine));
-    if (const auto& x = machines.back().break_even)
-      out["break_even"] = {{"machine", x->better}, {"other", x->other}, {"batch", x->batch}};
+    for (const ModelOnMachine& machine : machines) {
+      out["machines"].push_back(machine_json(machine));
+      if (!machine.break_even) continue;
+      (machines.size() == 2 ? out : out["machines"].back())["break_even"] = break_even_json(*machine.break_even);
+    }
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -12,4 +12,12 @@ Result<CollectiveBound> predict_collective(const std::string& program, const Mac
   return CollectiveBound{explained->total.time_network_s.value_or(0), explained->total.bytes_sent.value_or(0)};
 }
 
+Result<CollectiveBound> find_collective_bound(const std::string& program, const Machine& machine,
+                                              std::map<std::string, CollectiveBound>& known) {
+  if (const auto found = known.find(program); found != known.end()) return found->second;
+  RIDGE_TRY(bound, predict_collective(program, machine));
+  known.emplace(program, bound);
+  return bound;
+}
+
 }  // namespace ridge

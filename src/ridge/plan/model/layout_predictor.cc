@@ -6,15 +6,9 @@
 
 #include "ridge/base/ceil_div.h"
 #include "ridge/model/count.h"
-#include "ridge/roofline/network.h"
 
 namespace ridge {
 namespace {
-
-void add_scaled(std::optional<Interval>& sum, const Interval& one, double times) {
-  const Interval so_far = sum.value_or(Interval{});
-  sum = Interval{so_far.low + times * one.low, so_far.expected + times * one.expected, so_far.high + times * one.high};
-}
 
 // Returns the time of a step from its latency and the time of the slowest stage, each for one micro-batch.
 double combine_stages(double latency_s, double slowest_s, std::int64_t micro_batches, ModelPhase phase) {
@@ -28,7 +22,7 @@ void add_to_stage(const PartStep& part, double scale_bytes, std::int64_t layers,
                   StageStep& stage) {
   const auto times = static_cast<double>(layers);
   stage.bound_s += times * part.bound_s;
-  if (part.predicted_s) add_scaled(stage.predicted_s, *part.predicted_s, times);
+  if (part.predicted_s) add_interval(stage.predicted_s, *part.predicted_s, times);
   stage.parameter_bytes += times * part.parameter_bytes;
   stage.scale_bytes += times * scale_bytes;
   stage.cache_bytes += times * micro_batches * part.cache_bytes;
@@ -65,24 +59,6 @@ void add_other_micro_batches(ModelPhase phase, ModelStep& out) {
 
 }  // namespace
 
-std::vector<std::int64_t> divide_layers(std::int64_t layers, std::int64_t stages) {
-  std::vector<std::int64_t> out(static_cast<std::size_t>(stages), layers / stages);
-  for (std::int64_t i = 0; i < layers % stages; ++i) ++out[static_cast<std::size_t>(i)];
-  return out;
-}
-
-std::int64_t count_sends_beyond_host(std::int64_t stages, std::int64_t stage_chips, std::int64_t host_chips) {
-  if (host_chips == 0 || stages * stage_chips <= host_chips) return 0;
-  std::int64_t count = 0;
-  for (std::int64_t stage = 0; stage + 1 < stages; ++stage) {
-    bool leaves = false;
-    for (std::int64_t chip = stage * stage_chips; chip < (stage + 1) * stage_chips; ++chip)
-      leaves = leaves || chip / host_chips != (chip + stage_chips) / host_chips;
-    count += leaves ? 1 : 0;
-  }
-  return count;
-}
-
 // Scales and encoders are in no program. Those of a layer are counted in a model that has only this layer; encoders are
 // on the chips of the embedding.
 Result<std::vector<double>> LayoutPredictor::count_scale_bytes(const model::ModelPrograms& programs,
@@ -118,7 +94,7 @@ Result<const LayoutPredictor::ChipParts*> LayoutPredictor::analyze_chip(const mo
   const std::int64_t ranks = layout.sends_rows_to_experts() ? layout.expert : 1;
   options.layout = {.tensor = layout.tensor, .expert = layout.expert, .data = ranks};
   options.batch = sequences * ranks;
-  options.new_tokens = phase == ModelPhase::prefill ? options.context : 1;
+  if (phase == ModelPhase::prefill) options.new_tokens = options.context;
   RIDGE_TRY(programs, model::write_programs(config_, options));
   RIDGE_TRY(parts, predict_parts(programs, machine_, plan_));
   RIDGE_TRY(scale_bytes, count_scale_bytes(programs, layout));
@@ -127,26 +103,11 @@ Result<const LayoutPredictor::ChipParts*> LayoutPredictor::analyze_chip(const mo
 }
 
 Status LayoutPredictor::find_send_costs(const model::ChipLayout& layout) {
-  RIDGE_TRY(network, make_network(machine_));
   if (!sends_) {
-    RIDGE_TRY(unit, time_point_to_point(machine_, 1, 1));
-    SendCosts costs;
-    costs.host_chips = network.first_link_chips;
-    costs.inside_host.links = {unit.first_byte_s, unit.last_byte_s - unit.first_byte_s};
-    if (network.library) costs.inside_host.protocols = list_protocols(*network.library, Collective::permute, 2);
-    Network beyond = network;
-    beyond.mesh = {{'P', 2}};
-    beyond.chip_stride = std::max<std::int64_t>(1, network.first_link_chips);
-    costs.beyond_host = estimate_cost({Collective::permute, "P", 2, Polynomial(1)}, beyond);
-    sends_ = costs;
+    RIDGE_TRY(sends, compute_send_costs(machine_));
+    sends_ = sends;
   }
-  const std::int64_t chips = layout.pipeline * layout.stage_chips();
-  if (network.outer_levels.empty() && sends_->host_chips > 0 && chips > sends_->host_chips)
-    return input_error(
-        fmt::format("expected stages of at most {} chips in all, which {} joins, found {}; no link beyond is on record",
-                    sends_->host_chips, network.link, chips),
-        fmt::format("use at most {} chips, or a machine file with a further [link.NAME]", sends_->host_chips));
-  return Done{};
+  return check_stage_links(machine_, layout);
 }
 
 void LayoutPredictor::add_stages(const ChipParts& chip, const RankBatch& batch, std::int64_t stages,
@@ -182,7 +143,8 @@ void LayoutPredictor::add_stages(const ChipParts& chip, const RankBatch& batch, 
 
 // Adds the sends between stages as one module. Every chip sends all activations to the same chip of the next stage.
 void LayoutPredictor::add_sends(const model::ChipLayout& layout, ModelPhase phase, ModelStep& out) const {
-  const std::int64_t sends = layout.pipeline - 1, tokens = phase == ModelPhase::prefill ? options_.context : 1;
+  const std::int64_t sends = layout.pipeline - 1,
+                     tokens = phase == ModelPhase::prefill ? options_.context : options_.new_tokens;
   const double bytes = static_cast<double>(out.micro_batch) * static_cast<double>(tokens) *
                        static_cast<double>(config_.width) * dtype_bits(model::activation_dtype(options_.weight_dtype)) /
                        8;
@@ -194,7 +156,7 @@ void LayoutPredictor::add_sends(const model::ChipLayout& layout, ModelPhase phas
   module.limiter = Limiter::network;
   if (out.predicted_s) {
     module.predicted_s = Interval{module.bound_s, module.bound_s, module.bound_s};
-    add_scaled(out.predicted_s, {seconds, seconds, seconds}, 1);
+    add_interval(out.predicted_s, {seconds, seconds, seconds});
   }
   out.modules.push_back(module);
   out.bytes_sent += static_cast<double>(sends) * bytes;

@@ -14,24 +14,17 @@
 
 #include "ridge/machine/machine.h"
 #include "ridge/model/program.h"
+#include "ridge/plan/model/stages.h"
 #include "ridge/plan/model/step.h"
-#include "ridge/roofline/sending/transfer_cost.h"
 
 namespace ridge {
-
-// Returns the number of layers of each stage: as even as possible, longer stages first, because the last one has the
-// head.
-std::vector<std::int64_t> divide_layers(std::int64_t layers, std::int64_t stages);
-
-// Returns how many of the sends between neighbouring stages leave a host of `host_chips` chips, 0 for no limit. A stage
-// has `stage_chips` consecutive chips.
-std::int64_t count_sends_beyond_host(std::int64_t stages, std::int64_t stage_chips, std::int64_t host_chips);
 
 // Predicts steps of one model on one machine. Chips with the same sizes are analyzed once: in a search, most
 // layouts and batches share theirs with others.
 class LayoutPredictor {
  public:
-  // The options' formats and context are used. Config and machine must outlive the predictor.
+  // The options' formats, context and logits are used, and their new tokens in decoding. Config and machine must
+  // outlive the predictor.
   LayoutPredictor(const model::ModelConfig& config, const model::StepOptions& options, const Machine& machine,
                   std::optional<PlanRequest> plan = {})
       : config_(config), options_(options), machine_(machine), plan_(std::move(plan)) {}
@@ -47,10 +40,6 @@ class LayoutPredictor {
     std::vector<double> scale_bytes;  // Per layer of each part
     std::vector<std::size_t> layer_parts;
     std::vector<std::string> notes;
-  };
-  struct SendCosts {
-    TransferCost inside_host, beyond_host;
-    std::int64_t host_chips = 0;
   };
   // Numbers of sequences on the chips of one data rank.
   struct RankBatch {

@@ -163,21 +163,6 @@ class LayoutSearch {
   std::optional<Error> first_error_;
 };
 
-// Returns the counts of chips to try.
-Result<std::vector<std::int64_t>> choose_chip_counts(const model::ModelConfig& config, const LayoutRequest& request) {
-  std::vector<std::int64_t> out;
-  for (const std::int64_t chips : request.chips) {
-    if (chips < 1 || chips > max_chips)
-      return usage_error(fmt::format("expected --chips from 1 to {}, found {}", max_chips, chips));
-    const bool is_even = std::has_single_bit(static_cast<std::uint64_t>(chips)) || config.heads % chips == 0;
-    if (is_even || !request.is_chip_range) out.push_back(chips);
-  }
-  if (out.size() > max_chip_counts)
-    return usage_error(fmt::format("expected at most {} numbers of --chips, found {}", max_chip_counts, out.size()),
-                       "--chips 1..64:*2");
-  return out;
-}
-
 }  // namespace
 
 double LayoutTimes::tokens_per_s_per_chip() const {
@@ -204,13 +189,28 @@ std::vector<model::ChipLayout> list_layouts(const model::ModelConfig& config, co
   return out;
 }
 
+Result<std::vector<std::int64_t>> choose_chip_counts(const model::ModelConfig& config,
+                                                     const std::vector<std::int64_t>& requested, bool is_range) {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t chips : requested) {
+    if (chips < 1 || chips > max_chips)
+      return usage_error(fmt::format("expected --chips from 1 to {}, found {}", max_chips, chips));
+    const bool is_even = std::has_single_bit(static_cast<std::uint64_t>(chips)) || config.heads % chips == 0;
+    if (is_even || !is_range) out.push_back(chips);
+  }
+  if (out.size() > max_chip_counts)
+    return usage_error(fmt::format("expected at most {} numbers of --chips, found {}", max_chip_counts, out.size()),
+                       "--chips 1..64:*2");
+  return out;
+}
+
 Result<LayoutRanking> rank_layouts(const model::ModelConfig& config, const LayoutRequest& request,
                                    const Machine& machine) {
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
   RIDGE_TRY_STATUS(model::count_model(config, request.counts));
   model::StepOptions options = make_options(request.counts);
   RIDGE_TRY_STATUS(model::check_layout(config, options));
-  RIDGE_TRY(counts, choose_chip_counts(config, request));
+  RIDGE_TRY(counts, choose_chip_counts(config, request.chips, request.is_chip_range));
   LayoutSearch search(config, request, machine);
   bool has_layouts = false;
   for (const std::int64_t chips : counts) {
@@ -244,12 +244,23 @@ std::vector<LayoutTimes> find_pareto_front(std::vector<LayoutTimes> layouts) {
   return out;
 }
 
+namespace {
+
+// Returns what distinguishes an answer from another: its machine, its format, or both.
+std::string name_variant(const ModelOnMachine& x, const ModelOnMachine& other) {
+  const std::string format(dtype_name(x.counts.weight_dtype));
+  if (x.counts.weight_dtype == other.counts.weight_dtype) return x.machine;
+  return x.machine == other.machine ? format : fmt::format("{} with {}", x.machine, format);
+}
+
+}  // namespace
+
 Result<std::optional<BreakEven>> find_break_even(const model::ModelConfig& config, const AnsweredMachine& first,
                                                  const AnsweredMachine& second) {
   const std::optional<BreakEven> none;
   if (first.answer.decode.predicted_s || second.answer.decode.predicted_s) return none;
-  const model::StepOptions options = make_options(first.answer.counts);
-  LayoutPredictor first_predictor(config, options, first.machine), second_predictor(config, options, second.machine);
+  LayoutPredictor first_predictor(config, make_options(first.answer.counts), first.machine),
+      second_predictor(config, make_options(second.answer.counts), second.machine);
   const auto count_rate = [](LayoutPredictor& predictor, const ModelOnMachine& x,
                              std::int64_t batch) -> Result<double> {
     RIDGE_TRY(step, predictor.predict(x.layout, batch, ModelPhase::decode));
@@ -279,7 +290,7 @@ Result<std::optional<BreakEven>> find_break_even(const model::ModelConfig& confi
   }
   const ModelOnMachine &better = is_better_before ? first.answer : second.answer,
                        &other = is_better_before ? second.answer : first.answer;
-  return std::optional(BreakEven{better.machine, other.machine, after});
+  return std::optional(BreakEven{name_variant(better, other), name_variant(other, better), after});
 }
 
 }  // namespace ridge

@@ -65,6 +65,11 @@ struct LayoutRanking {
 std::vector<model::ChipLayout> list_layouts(const model::ModelConfig& config, const model::StepOptions& options,
                                             std::int64_t chips);
 
+// Returns the numbers of chips to try: of a range, only powers of two and divisors of the heads. Errors: numbers out of
+// range, too many of them.
+Result<std::vector<std::int64_t>> choose_chip_counts(const model::ModelConfig& config,
+                                                     const std::vector<std::int64_t>& chips, bool is_range);
+
 // Predicts all layouts of these chips. Errors: a machine without a peak or bandwidth, options out of range, chips that
 // no layout has.
 Result<LayoutRanking> rank_layouts(const model::ModelConfig& config, const LayoutRequest& request,

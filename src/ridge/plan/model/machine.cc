@@ -241,6 +241,12 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
     served.tensor_parallel = out.layout.tensor;
     RIDGE_TRY(times, predict_served_model(config, served, machine));
     out.served = times;
+    if (times.batch < request.counts.batch) {
+      // Other requests wait, so that the bound is that of a step with those that the memory holds.
+      out.counts.batch = times.batch;
+      RIDGE_TRY(decode, predictor.predict(out.layout, times.batch, ModelPhase::decode));
+      out.decode = std::move(decode);
+    }
   }
   if (request.speculation) {
     ModelRequest speculated = request;

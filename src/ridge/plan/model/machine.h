@@ -26,9 +26,9 @@ struct ModelRequest {
   std::optional<double> rate = {};
 };
 
-// The batch from which the second of two machines gives more tokens per second and chip, or gives fewer.
+// The batch from which the second of two machines or formats gives more tokens per second and chip, or gives fewer.
 struct BreakEven {
-  std::string better, other;  // Machines; the first one gives more from `batch` on
+  std::string better, other;  // Machines or formats; the first one gives more from `batch` on
   std::int64_t batch = 0;
 };
 

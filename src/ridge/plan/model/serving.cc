@@ -187,6 +187,7 @@ ServedTimes predict_serving(const ServingWork& work, const ServingConstants& c) 
   const double first = start + prompt + c.queued_share * (batch - 1) * joining + c.first_token_steps * token + waiting;
   return {.engine = work.engine,
           .output_tokens = work.output_tokens,
+          .requests = work.requests,
           .batch = work.batch,
           .token_s = spread(token, c.token_low, c.token_high, work.decode_s),
           .first_token_s = spread(first, c.first_token_low, c.first_token_high, work.prompt_s + work.prompt_experts_s),

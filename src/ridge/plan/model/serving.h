@@ -69,6 +69,7 @@ Result<ServingWork> count_serving_work(const model::ModelConfig& config, const M
 struct ServedTimes {
   ServingEngine engine = ServingEngine::vllm;
   std::int64_t output_tokens = 1;
+  std::int64_t requests = 1;                  // Requests in flight
   std::int64_t batch = 1;                     // Requests whose tokens a step decodes; others wait for memory
   Interval token_s = {}, first_token_s = {};  // 80 % of measured times were within
   double tokens_per_s = 0;                    // Output tokens of all requests

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/plan/model/layout_predictor.h"
 #include "ridge/plan/model/machine.h"
 
 namespace ridge {
@@ -15,16 +16,15 @@ constexpr std::int64_t max_draft_tokens = 64;
 // Returns the step in which `new_tokens` of each sequence are new; the first of them sees `context` tokens.
 Result<ModelStep> predict_new_tokens(const model::ModelConfig& config, const ModelRequest& request,
                                      std::int64_t new_tokens, std::int64_t context, const Machine& machine) {
-  const model::StepOptions options{
-      .weight_dtype = request.counts.weight_dtype,
-      .cache_dtype = request.counts.cache_dtype,
-      .batch = request.counts.batch,
-      .new_tokens = new_tokens,
-      .context = context + new_tokens - 1,
-      .has_all_logits = true,
-      .layout = {*request.tensor_parallel, config.experts ? request.expert_parallel : 1, request.data_parallel}};
-  RIDGE_TRY(programs, model::write_programs(config, options));
-  return predict_model_step(programs, machine, request.plan);
+  const model::StepOptions options{.weight_dtype = request.counts.weight_dtype,
+                                   .cache_dtype = request.counts.cache_dtype,
+                                   .new_tokens = new_tokens,
+                                   .context = context + new_tokens - 1,
+                                   .has_all_logits = true};
+  LayoutPredictor predictor(config, options, machine, request.plan);
+  const model::ChipLayout layout{*request.tensor_parallel, config.experts ? request.expert_parallel : 1,
+                                 request.data_parallel, request.pipeline_parallel};
+  return predictor.predict(layout, request.counts.batch, ModelPhase::decode);
 }
 
 // Returns the bound, or the expected time if kernels are planned. Errors: a kernel without a model.
@@ -74,7 +74,7 @@ Status add_draft_memory(const model::ModelConfig& config, const ModelRequest& re
   const model::ModelConfig& draft = *request.speculation->draft;
   out.draft = draft.name;
   RIDGE_TRY(step, predict_new_tokens(draft, request, 1, *request.counts.context, machine));
-  out.draft_weight_bytes = step.parameter_bytes;
+  out.draft_weight_bytes = step.parameter_bytes + step.scale_bytes;
   out.draft_cache_bytes = step.cache_bytes;
   if (draft.vocabulary != config.vocabulary)
     out.notes.push_back(fmt::format("{} has {} tokens and {} has {}: both must use the same tokenizer", config.name,

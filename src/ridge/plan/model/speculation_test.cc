@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ridge/plan/model/layout_predictor.h"
 #include "ridge/plan/model/machine.h"
 
 namespace ridge {
@@ -45,6 +46,46 @@ TEST(Speculation, AddsTheStepsOfDraftAndVerification) {
                                                answer->decode.activation_bytes + s.draft_weight_bytes +
                                                s.draft_cache_bytes);
   EXPECT_FALSE(answer->max_batch);
+}
+
+TEST(Speculation, PassesStages) {
+  const model::ModelConfig config = *model::find_config("llama_3_70b"), draft = *model::find_config("llama_3_8b");
+  const Machine machine = *find_machine("h200");
+  ModelRequest request = make_decoding_request(4, {3, 0.6, draft});
+  request.pipeline_parallel = 2;
+  const auto answer = predict_model(config, request, machine);
+  ASSERT_TRUE(answer) << answer.error().message;
+  const Speculation& s = *answer->speculation;
+  EXPECT_DOUBLE_EQ(s.plain_s, answer->decode.bound_s);
+  EXPECT_EQ(answer->decode.stages.size(), 2u);
+  request.speculation = {};
+  request.counts.context = 4097;
+  EXPECT_DOUBLE_EQ(s.step.draft_s, 3 * predict_model(draft, request, machine)->decode.bound_s);
+  // Two micro-batches of two sequences; each verifies four tokens and sends 2 * 4 * 8192 elements of 2 bytes.
+  LayoutPredictor verification(config, {.new_tokens = 4, .context = 4099, .has_all_logits = true}, machine);
+  const auto step = verification.predict({.tensor = 2, .pipeline = 2}, 4, ModelPhase::decode);
+  ASSERT_TRUE(step) << step.error().message;
+  EXPECT_DOUBLE_EQ(s.step.verify_s, step->bound_s);
+  EXPECT_EQ(step->micro_batches, 2);
+  EXPECT_EQ(step->modules.back().bytes_sent, 2 * 4 * 8192 * 2);
+}
+
+TEST(Speculation, CountsTheScalesOfADraft) {
+  const auto answer = predict_model(*model::find_config("llama_3_70b"),
+                                    make_decoding_request(1, {1, 0.5,
+                                                              *model::parse_config(R"({"model_type": "llama",
+ "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 2, "num_attention_heads": 32,
+ "num_key_value_heads": 8, "vocab_size": 128256, "quantization_config": {"quant_method": "gptq", "bits": 4,
+ "group_size": 128}})",
+                                                                                   "draft.json", "draft")}),
+                                    *find_machine("h200"));
+  ASSERT_TRUE(answer) << answer.error().message;
+  // 4 bits a weight, scales and zero points of 16 and 4 bits for 128 of them, 4 bytes for each input of a matrix;
+  // embedding, head and norms are bf16. Both chips have all norms.
+  const double matrices = 2 * (2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 3.0 * 4096 * 14336) / 2;
+  EXPECT_DOUBLE_EQ(
+      answer->speculation->draft_weight_bytes,
+      matrices * (0.5 + 2.5 / 128) + 2 * 4.0 * (6 * 4096 + 14336) / 2 + 2.0 * 2 * 128256 * 4096 / 2 + 2.0 * 5 * 4096);
 }
 
 TEST(Speculation, FindsTheFastestNumberOfDraftTokens) {

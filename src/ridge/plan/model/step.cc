@@ -14,12 +14,6 @@
 namespace ridge {
 namespace {
 
-Interval scale(const Interval& one, double times) { return {times * one.low, times * one.expected, times * one.high}; }
-void add(std::optional<Interval>& sum, const Interval& more) {
-  const Interval so_far = sum.value_or(Interval{});
-  sum = Interval{so_far.low + more.low, so_far.expected + more.expected, so_far.high + more.high};
-}
-
 // The analyzed program of a part.
 struct AnalyzedPart {
   Program program;
@@ -74,16 +68,7 @@ void add_modules(const model::PartProgram& part, const AnalyzedPart& step, PartS
   }
 }
 
-using CollectiveBounds = std::map<std::string, CollectiveBound>;  // By program; layers have the same collectives
-
-// Returns the bound, which is computed once.
-Result<CollectiveBound> find_collective_bound(const std::string& program, const Machine& machine,
-                                              CollectiveBounds& known) {
-  if (const auto found = known.find(program); found != known.end()) return found->second;
-  RIDGE_TRY(bound, predict_collective(program, machine));
-  known.emplace(program, bound);
-  return bound;
-}
+using CollectiveBounds = std::map<std::string, CollectiveBound>;  // By program
 
 // Adds the collectives of a part as one module.
 Status add_collectives(const model::PartProgram& part, const Machine& machine, CollectiveBounds& known, PartStep& out) {
@@ -141,8 +126,8 @@ Status add_plan(const AnalyzedPart& step, const PlanRequest& plan, PartStep& out
   if (!planned.has_model) return absent_error("a kernel has no cost model", "");
   for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
     ModuleStep& module = out.modules[find_module(step, planned.fusion.groups[i])];
-    add(module.predicted_s, planned.kernels[i].predicted_s);
-    add(module.predicted_s, Interval{planned.switch_s, planned.switch_s, planned.switch_s});
+    add_interval(module.predicted_s, planned.kernels[i].predicted_s);
+    add_interval(module.predicted_s, {planned.switch_s, planned.switch_s, planned.switch_s});
   }
   out.remark = planned.remark;
   out.kernels = static_cast<std::int64_t>(planned.kernels.size());
@@ -162,7 +147,7 @@ Result<PartStep> predict_part(const model::PartProgram& part, const Machine& mac
   RIDGE_TRY_STATUS(add_collectives(part, machine, collectives, out));
   for (const ModuleStep& module : out.modules) {
     out.bound_s += module.bound_s;
-    if (out.predicted_s && module.predicted_s) add(out.predicted_s, *module.predicted_s);
+    if (out.predicted_s && module.predicted_s) add_interval(out.predicted_s, *module.predicted_s);
   }
   return out;
 }
@@ -175,7 +160,7 @@ void add_module_totals(ModelStep& out) {
     out.bytes_sent += layers * module.bytes_sent;
     out.bound_s += layers * module.bound_s;
     if (module.limiter == Limiter::network) out.network_s += layers * module.bound_s;
-    if (out.predicted_s && module.predicted_s) add(out.predicted_s, scale(*module.predicted_s, layers));
+    if (out.predicted_s && module.predicted_s) add_interval(out.predicted_s, *module.predicted_s, layers);
   }
 }
 

@@ -19,6 +19,12 @@ namespace ridge {
 enum class ModelPhase { prefill, decode };
 inline std::string_view name(ModelPhase phase) { return phase == ModelPhase::prefill ? "prefill" : "decode"; }
 
+// Adds an interval, times a number, to a sum that may be empty.
+inline void add_interval(std::optional<Interval>& sum, const Interval& one, double times = 1) {
+  const Interval so_far = sum.value_or(Interval{});
+  sum = Interval{so_far.low + times * one.low, so_far.expected + times * one.expected, so_far.high + times * one.high};
+}
+
 // One module of one kind of layer, of the embedding, or of the head. Numbers are those of one layer and one chip.
 struct ModuleStep {
   std::string part, module;  // "layer, full", "attention"

@@ -2,21 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "ridge/base/ceil_div.h"
 
 namespace ridge {
 
-std::string write_data_collective(DataCollective kind, std::int64_t elements, DType dtype, std::int64_t data_ranks,
-                                  std::int64_t tensor_ranks) {
-  // Mesh axis C has the data ranks. Chips that are consecutive along the last axis have consecutive numbers.
-  const std::string part = tensor_ranks > 1 ? "N_T" : "N", divided = tensor_ranks > 1 ? "N_TC" : "N_C";
+std::string write_data_collective(DataCollective kind, std::int64_t elements, DType dtype, const DataRanks& ranks) {
+  // Chips that are consecutive along the last axis of a mesh have consecutive numbers.
+  std::string mesh, exchanging;
+  for (const auto& [axis, size] : {std::pair{'C', ranks.outer}, {'T', ranks.between}, {'E', ranks.inner}}) {
+    if (size == 1) continue;
+    mesh += fmt::format("{}{} = {}", mesh.empty() ? "" : ", ", axis, size);
+    if (axis != 'T') exchanging += axis;
+  }
+  const std::string part = ranks.between > 1 ? "N_T" : "N",
+                    divided = fmt::format("N_{}{}", ranks.between > 1 ? "T" : "", exchanging);
   const bool is_gather = kind == DataCollective::all_gather;
   const std::string &before = is_gather ? divided : part,
                     &after = kind == DataCollective::reduce_scatter ? divided : part;
-  const std::int64_t whole = ceil_div(elements, data_ranks) * data_ranks * tensor_ranks;
-  return fmt::format("mesh C = {}{}\ndims N = {}\ndata part: {}[{}]{}\nall: {}[{}] = part\n", data_ranks,
-                     tensor_ranks > 1 ? fmt::format(", T = {}", tensor_ranks) : "", whole, dtype_name(dtype), before,
-                     is_gather ? "" : "{U_C}", dtype_name(dtype), after);
+  const std::int64_t whole = ceil_div(elements, ranks.count()) * ranks.count() * ranks.between;
+  return fmt::format("mesh {}\ndims N = {}\ndata part: {}[{}]{}\nall: {}[{}] = part\n", mesh, whole, dtype_name(dtype),
+                     before, is_gather ? "" : fmt::format("{{U_{}}}", exchanging), dtype_name(dtype), after);
 }
 
 std::string write_optimizer_program(std::int64_t parameters, DType weights) {

@@ -10,10 +10,16 @@ namespace ridge {
 
 enum class DataCollective { all_reduce, reduce_scatter, all_gather };
 
-// Returns the program of a collective over `elements` of each chip. The chips of tensor parallelism have
-// consecutive numbers, and each exchanges its part with the same chip of the other data ranks.
-std::string write_data_collective(DataCollective kind, std::int64_t elements, DType dtype, std::int64_t data_ranks,
-                                  std::int64_t tensor_ranks);
+// Chips that exchange: `outer` times `inner` ranks, those of `inner` with consecutive numbers. Between consecutive
+// ranks of `outer` are the chips of `between` ranks that do not exchange with each other, such as those of tensor
+// parallelism.
+struct DataRanks {
+  std::int64_t outer = 1, between = 1, inner = 1;
+  std::int64_t count() const { return outer * inner; }
+};
+
+// Returns the program of a collective over `elements` of each chip among at least two ranks.
+std::string write_data_collective(DataCollective kind, std::int64_t elements, DType dtype, const DataRanks& ranks);
 
 // Returns Adam's program for this number of parameters. It reads gradients, two moments and weights in f32, and writes
 // the last three and, for weights of 16 bits, these.

@@ -19,6 +19,8 @@ Result<model::StepOptions> make_training_options(const model::StepOptions& optio
   out.new_tokens = options.context;
   out.has_all_logits = true;
   out.cache_dtype = options.weight_dtype;
+  // Chips that have all tokens have columns of all experts: with many tokens, whole experts are as fast.
+  if (out.layout.tensor > 1 && out.layout.tensor % out.layout.expert == 0) out.layout.expert = 1;
   if (options.context < 2)
     return usage_error(
         fmt::format("expected --context of at least 2 tokens with --phase train, found {}", options.context));
@@ -135,7 +137,7 @@ Result<TrainingPrograms> write_training_programs(const model::ModelConfig& confi
                                                  Recomputation recomputation) {
   RIDGE_TRY(training, make_training_options(options));
   RIDGE_TRY(programs, model::write_programs(remove_quantization(config), training));
-  TrainingPrograms out{.notes = programs.notes};
+  TrainingPrograms out{.layer_parts = programs.layer_parts, .notes = programs.notes};
   if (config.quantization)
     out.notes.push_back(
         fmt::format("weights are trained in {}; quantization_config is not used", dtype_name(options.weight_dtype)));

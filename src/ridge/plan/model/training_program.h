@@ -44,6 +44,7 @@ struct TrainingPart {
 
 struct TrainingPrograms {
   std::vector<TrainingPart> parts = {};
+  std::vector<std::size_t> layer_parts = {};  // Index in `parts` of each layer of the model
   std::vector<std::string> notes = {};
 };
 

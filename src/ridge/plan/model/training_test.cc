@@ -1,7 +1,10 @@
 // Tests training steps and runs: counts by hand, and published FLOPs, memory and loss.
-#include "ridge/plan/model/training.h"
+#include "ridge/plan/model/training_layouts.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
 
 #include "ridge/plan/model/collective_bound.h"
 #include "ridge/plan/model/training_collectives.h"
@@ -161,7 +164,7 @@ TEST(Training, DividesStateAmongDataRanks) {
     // An all-reduce moves as much as a reduce-scatter and an all-gather; stage 3 gathers twice.
     double sent = 0;
     for (const TrainingModule& each : step.modules)
-      if (each.is_between_data_ranks) sent += each.count() * each.step.bytes_sent;
+      if (each.is_overlapped) sent += each.count() * each.step.bytes_sent;
     EXPECT_DOUBLE_EQ(sent, (stage == 3 ? 3 : 2) * 3.0 / 4 * 2 * parameters) << stage;
     EXPECT_DOUBLE_EQ(step.step_s, std::max(step.forward_s, step.gather_s) + std::max(step.backward_s, step.reduce_s) +
                                       step.optimizer_s);
@@ -184,17 +187,20 @@ TEST(Training, AccumulatesGradients) {
 }
 
 TEST(Training, WritesCollectivesOfDataRanks) {
-  EXPECT_EQ(write_data_collective(DataCollective::all_reduce, 10, DType::bf16, 4, 8),
+  EXPECT_EQ(write_data_collective(DataCollective::all_reduce, 10, DType::bf16, {4, 8, 1}),
             "mesh C = 4, T = 8\ndims N = 96\ndata part: bf16[N_T]{U_C}\nall: bf16[N_T] = part\n");
-  EXPECT_EQ(write_data_collective(DataCollective::reduce_scatter, 12, DType::f32, 4, 1),
+  EXPECT_EQ(write_data_collective(DataCollective::reduce_scatter, 12, DType::f32, {4, 1, 1}),
             "mesh C = 4\ndims N = 12\ndata part: f32[N]{U_C}\nall: f32[N_C] = part\n");
-  EXPECT_EQ(write_data_collective(DataCollective::all_gather, 12, DType::bf16, 4, 8),
+  EXPECT_EQ(write_data_collective(DataCollective::all_gather, 12, DType::bf16, {4, 8, 1}),
             "mesh C = 4, T = 8\ndims N = 96\ndata part: bf16[N_TC]\nall: bf16[N_T] = part\n");
+  // Pairs of experts' ranks in each of 2 stages, in 3 groups: all of a stage exchange.
+  EXPECT_EQ(write_data_collective(DataCollective::all_reduce, 12, DType::bf16, {3, 2, 2}),
+            "mesh C = 3, T = 2, E = 2\ndims N = 24\ndata part: bf16[N_T]{U_CE}\nall: bf16[N_T] = part\n");
   // 8 chips are one host. Data ranks of 8 chips each exchange between hosts, 50 GB/s a chip.
-  const auto within = predict_collective(write_data_collective(DataCollective::all_reduce, 1 << 30, DType::bf16, 8, 1),
-                                         *find_machine("h100"));
-  const auto between = predict_collective(write_data_collective(DataCollective::all_reduce, 1 << 30, DType::bf16, 8, 8),
-                                          *find_machine("h100"));
+  const auto within = predict_collective(
+      write_data_collective(DataCollective::all_reduce, 1 << 30, DType::bf16, {8, 1, 1}), *find_machine("h100"));
+  const auto between = predict_collective(
+      write_data_collective(DataCollective::all_reduce, 1 << 30, DType::bf16, {8, 8, 1}), *find_machine("h100"));
   ASSERT_TRUE(within && between);
   EXPECT_DOUBLE_EQ(within->bytes_sent, 2.0 * 7 / 8 * 2 * (1 << 30));
   EXPECT_DOUBLE_EQ(between->bytes_sent, within->bytes_sent);
@@ -254,8 +260,157 @@ TEST(Training, DividesExpertsAmongDataRanks) {
   EXPECT_DOUBLE_EQ(step.memory.weights, 2 * (experts / 8 + others));
   double summed = 0;
   for (const TrainingModule& each : step.modules)
-    if (each.is_between_data_ranks) summed += each.step.bytes_sent;
+    if (each.is_overlapped) summed += each.step.bytes_sent;
   EXPECT_DOUBLE_EQ(summed, 2.0 * 7 / 8 * 2 * others);
+}
+
+// With 4 of 8 data ranks that divide the experts, 2 ranks have the same ones and sum their gradients.
+TEST(Training, DividesExpertsAmongSomeDataRanks) {
+  TrainingRequest request = make_training_request(256, 8);
+  request.data_parallel = 8;
+  request.expert_parallel = 4;
+  request.zero_stage = 1;
+  const TrainingStep step = predict("mixtral_8x7b", request);
+  const double experts = 45097156608, others = 46702792704 - experts;
+  EXPECT_DOUBLE_EQ(step.memory.weights, 2 * (experts / 4 + others));
+  EXPECT_DOUBLE_EQ(step.memory.optimizer, 12 * (experts / 4 / 2 + others / 8));
+  request.zero_stage = 0;
+  std::map<std::string, double> sent;
+  for (const TrainingModule& each : predict("mixtral_8x7b", request).modules)
+    if (each.is_overlapped) sent[each.step.module] += each.step.bytes_sent;
+  EXPECT_EQ(sent.size(), 2u);
+  EXPECT_DOUBLE_EQ(sent["sum of gradients"], 2.0 * 7 / 8 * 2 * others);
+  EXPECT_DOUBLE_EQ(sent["sum of gradients of experts"], 2.0 * 1 / 2 * 2 * experts / 4);
+  request.data_parallel = 6;
+  request.counts.batch = 6;
+  EXPECT_EQ(fail("mixtral_8x7b", request),
+            "expected --ep that divides --tp, or that divides --dp with --tp 1; found --tp 1 --ep 4 --dp 6");
+}
+
+TEST(Training, DividesLayersIntoStages) {
+  TrainingRequest request = make_training_request(512, 8);
+  request.accumulated = 8;
+  const TrainingStep one = predict("llama_3_8b", request);
+  request.pipeline_parallel = 4;
+  const TrainingStep step = predict("llama_3_8b", request);
+  EXPECT_EQ(step.layout.chips(), 4);
+  ASSERT_EQ(step.stages.size(), 4u);
+  const double embedding = 128256.0 * 4096, layer = 218112000, norm = 4096;
+  double activations = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const TrainingStage& stage = step.stages[i];
+    EXPECT_EQ(stage.layers, 8);
+    EXPECT_EQ(stage.kept_micro_batches, 4 - static_cast<std::int64_t>(i));
+    const double parameters = 8 * layer + (i == 0 ? embedding : 0) + (i == 3 ? embedding + norm : 0);
+    EXPECT_DOUBLE_EQ(stage.memory.weights, 2 * parameters);
+    EXPECT_DOUBLE_EQ(stage.memory.optimizer, 12 * parameters);
+    activations += stage.memory.activations / static_cast<double>(stage.kept_micro_batches);
+  }
+  EXPECT_DOUBLE_EQ(activations, one.memory.activations);
+  EXPECT_DOUBLE_EQ(step.memory.total(), step.stages[0].memory.total());
+  EXPECT_DOUBLE_EQ(4 * step.model_flops, one.model_flops);
+  EXPECT_NEAR(4 * step.flops, one.flops, 1e-9 * one.flops);
+  EXPECT_NEAR(4 * (step.forward_s + step.backward_s), one.forward_s + one.backward_s, 1e-9 * one.step_s);
+  // The last stage, which has the head, is the slowest: 8 of its passes after 3 forward and before 3 backward passes.
+  const auto pass_s = [&](std::size_t i, TrainingPass pass) {
+    return step.stages[i].times.bound_s[static_cast<std::size_t>(pass)];
+  };
+  double expected = 8 * (pass_s(3, TrainingPass::forward) + pass_s(3, TrainingPass::backward));
+  for (std::size_t i = 0; i < 3; ++i) expected += pass_s(i, TrainingPass::forward) + pass_s(i, TrainingPass::backward);
+  for (const TrainingModule& each : step.modules)
+    if (each.step.part == "stages") {
+      EXPECT_DOUBLE_EQ(each.step.bytes_sent, 512 * 4096 * 2);
+      expected += 3 * each.step.bound_s;
+    }
+  EXPECT_DOUBLE_EQ(step.step_s, expected + pass_s(0, TrainingPass::optimizer));
+  EXPECT_GT(step.idle_s, 0.2 * step.step_s);
+  EXPECT_LT(step.idle_s, 0.35 * step.step_s) << "3 of 11 slots, and uneven stages";
+}
+
+TEST(Training, CopiesATiedEmbeddingIntoTheLastStage) {
+  TrainingRequest request = make_training_request(64, 4);
+  request.pipeline_parallel = 2;
+  request.accumulated = 4;
+  const TrainingStep step = predict("gemma_2_2b", request);
+  EXPECT_DOUBLE_EQ(step.stages[0].memory.weights + step.stages[1].memory.weights,
+                   2.0 * (2614341888.0 + 256000.0 * 2304));
+  EXPECT_TRUE(std::any_of(step.notes.begin(), step.notes.end(), [](const std::string& note) {
+    return note.starts_with("the first and the last stage have the embedding, which is also the head, and add its");
+  }));
+}
+
+TEST(Training, ChoosesTheNumberOfMicroBatches) {
+  TrainingRequest request = make_training_request(512, 16);
+  request.pipeline_parallel = 4;
+  request.tensor_parallel = 2;
+  const TrainingStep chosen = predict("llama_3_8b", request);
+  double fastest = 1e300;
+  std::int64_t best = 0;
+  for (const std::int64_t parts : {1, 2, 4, 8, 16}) {
+    request.accumulated = parts;
+    const TrainingStep step = predict("llama_3_8b", request);
+    if (step.fits() && step.step_s < fastest) {
+      fastest = step.step_s;
+      best = parts;
+    }
+  }
+  EXPECT_EQ(chosen.accumulated, best);
+  EXPECT_DOUBLE_EQ(chosen.step_s, fastest);
+}
+
+TEST(Training, PredictsPlannedKernelsOfBothPasses) {
+  TrainingRequest request = make_training_request(1024, 2);
+  request.plan = PlanRequest{.count_bytes = false};
+  for (const Recomputation recomputation : {Recomputation::attention, Recomputation::full}) {
+    request.recomputation = recomputation;
+    const TrainingStep step = predict("llama_3_8b", request);
+    ASSERT_TRUE(step.predicted_s) << step.remark;
+    EXPECT_LT(step.predicted_s->low, step.predicted_s->expected);
+    EXPECT_LT(step.predicted_s->expected, step.predicted_s->high);
+    EXPECT_GT(step.predicted_s->expected, step.step_s);
+    EXPECT_LT(step.predicted_s->expected, 2.5 * step.step_s);
+    std::map<TrainingPass, double> sums;
+    for (const TrainingModule& each : step.modules)
+      if (each.step.predicted_s) sums[each.pass] += each.count() * each.step.predicted_s->expected;
+    EXPECT_GT(sums[TrainingPass::forward], 0.9 * step.forward_s);
+    EXPECT_GT(sums[TrainingPass::backward], 0.9 * step.backward_s);
+    EXPECT_EQ(sums[TrainingPass::recomputation] > 0, recomputation == Recomputation::full);
+    EXPECT_NEAR(sums[TrainingPass::forward] + sums[TrainingPass::recomputation] + sums[TrainingPass::backward] +
+                    sums[TrainingPass::optimizer],
+                step.predicted_s->expected, 1e-9 * step.step_s);
+  }
+  request.recomputation = Recomputation::none;
+  EXPECT_EQ(fail("llama_3_8b", request), "expected --plan without --recompute none");
+  request.recomputation = Recomputation::attention;
+  const TrainingStep other = predict("llama_3_8b", request, "mi300x");
+  EXPECT_FALSE(other.predicted_s);
+  EXPECT_NE(other.remark, "");
+}
+
+TEST(Training, RanksLayouts) {
+  TrainingLayoutRequest request{.training = make_training_request(512, 16), .chips = {8}};
+  request.training.recomputation = Recomputation::full;
+  request.training.zero_stage = 1;
+  TrainingProgramCache programs;
+  const auto ranking =
+      rank_training_layouts(*model::find_config("llama_3_8b"), request, *find_machine("h100"), programs);
+  ASSERT_TRUE(ranking) << ranking.error().message;
+  // 1, 2, 4, 8 chips of tensor parallelism with each division of the others into stages and data ranks: 4 + 3 + 2 + 1.
+  EXPECT_EQ(ranking->layouts.size() + ranking->unfit.size(), 10u);
+  ASSERT_FALSE(ranking->layouts.empty());
+  for (const TrainingStep& x : ranking->layouts) {
+    EXPECT_TRUE(x.fits());
+    EXPECT_LE(x.tokens_per_s_per_chip(), ranking->layouts.front().tokens_per_s_per_chip());
+    EXPECT_EQ(x.layout.chips(), 8);
+  }
+  const TrainingStep& best = ranking->layouts.front();
+  TrainingRequest same = request.training;
+  same.tensor_parallel = best.layout.tensor;
+  same.pipeline_parallel = best.layout.pipeline;
+  same.data_parallel = best.layout.data;
+  same.accumulated = best.accumulated;
+  if (same.data_parallel == 1) same.zero_stage = 0;
+  EXPECT_DOUBLE_EQ(predict("llama_3_8b", same).step_s, best.step_s);
 }
 
 TEST(Training, TakesTheFewestChipsThatHoldTheStep) {

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "ridge/base/string_util.h"
+#include "ridge/report/language_model/answer_texts.h"
 #include "ridge/report/text_parts.h"
 
 namespace ridge {
@@ -30,12 +29,10 @@ Json speculation_step_json(const SpeculationStep& x) {
 std::string speculation_text(const ModelOnMachine& x) {
   const Speculation& s = *x.speculation;
   const double seconds = s.step.token_s(), rate = static_cast<double>(x.counts.batch) / seconds;
-  return fmt::format(
-      "with {} draft token{}, a token of {}{} sequence{} takes {}{}, {} times as fast as without: {} tokens/s",
-      s.step.draft_tokens, s.step.draft_tokens == 1 ? "" : "s", x.counts.batch == 1 ? "" : "each of ",
-      group_digits(x.counts.batch), x.counts.batch == 1 ? "" : "s", step_seconds(seconds),
-      s.is_predicted ? "" : " at least", format_significant(s.plain_s / seconds, 3),
-      rate < 100 ? format_significant(rate, 3) : group_digits(static_cast<std::int64_t>(std::llround(rate))));
+  return fmt::format("with {}, a token of {}{} takes {}{}, {} times as fast as without: {} tokens/s",
+                     count_text(s.step.draft_tokens, "draft token"), x.counts.batch == 1 ? "" : "each of ",
+                     count_text(x.counts.batch, "sequence"), step_seconds(seconds), s.is_predicted ? "" : " at least",
+                     format_significant(s.plain_s / seconds, 3), rate_text(rate));
 }
 
 std::string speculation_details_text(const ModelOnMachine& x) {
@@ -45,8 +42,7 @@ std::string speculation_details_text(const ModelOnMachine& x) {
                                 : fmt::format("{} for the draft tokens of {}", step_seconds(s.step.draft_s), s.draft);
   std::string best = "no number of draft tokens is faster than none";
   if (s.best.draft_tokens > 0)
-    best = fmt::format("the fastest is {} draft token{}{}: {} per token", s.best.draft_tokens,
-                       s.best.draft_tokens == 1 ? "" : "s",
+    best = fmt::format("the fastest is {}{}: {} per token", count_text(s.best.draft_tokens, "draft token"),
                        s.best.draft_tokens == max_searched_draft_tokens ? ", the upper end of the search" : "",
                        step_seconds(s.best.token_s()));
   return fmt::format("a step takes {} to verify {} tokens and yields {} on average ({} accepted); {}; {}",

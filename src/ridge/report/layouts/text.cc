@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/language_model/answer_texts.h"
 #include "ridge/report/layouts/layouts.h"
 #include "ridge/report/text_parts.h"
 
@@ -12,14 +12,6 @@ namespace ridge {
 namespace {
 
 constexpr std::size_t max_best_rows = 10;
-
-std::string rate_text(double per_s) {
-  return per_s < 100 ? format_significant(per_s, 3) : group_digits(static_cast<std::int64_t>(std::llround(per_s)));
-}
-
-std::string plural(std::int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", group_digits(count), what, count == 1 ? "" : "s");
-}
 
 bool is_decoding(const LayoutReport& report) { return report.request.phase == ModelPhase::decode; }
 
@@ -45,13 +37,11 @@ double count_tokens_per_s(const LayoutTimes& x) { return 1 / x.token_s; }
 double count_chip_tokens_per_s(const LayoutTimes& x) { return x.tokens_per_s_per_chip(); }
 
 // "16 x h200 (2 hosts)"
-std::string chips_with_hosts(const LayoutTimes& x) {
-  return describe_chips(x) + (x.hosts.value_or(1) > 1 ? fmt::format(" ({} hosts)", group_digits(*x.hosts)) : "");
-}
+std::string chips_with_hosts(const LayoutTimes& x) { return chips_text(x.machine, x.layout.chips(), x.hosts); }
 
 // Returns why no layout is listed.
 std::string absence_line(const LayoutReport& report) {
-  const std::string tokens = plural(*report.request.counts.context, "token");
+  const std::string tokens = count_text(*report.request.counts.context, "token");
   const std::vector<LayoutTimes> slow = collect_layouts(report, &LayoutRanking::slow);
   if (!slow.empty()) {
     const LayoutTimes& x = find_largest(slow, count_tokens_per_s);
@@ -62,13 +52,13 @@ std::string absence_line(const LayoutReport& report) {
   const std::vector<LayoutTimes> unfit = collect_layouts(report, &LayoutRanking::unfit);
   const LayoutTimes& x = find_largest(unfit, [](const LayoutTimes& each) { return -each.memory_bytes; });
   return fmt::format("{}: no layout fits with {} of {}; {} on {} needs the least memory, {} a chip", report.count.name,
-                     plural(x.batch, "sequence"), tokens, describe_layout(x.layout), chips_with_hosts(x),
+                     count_text(x.batch, "sequence"), tokens, describe_layout(x.layout), chips_with_hosts(x),
                      format_with_prefix(x.memory_bytes, "B"));
 }
 
 // "a token of each of 64 sequences takes 9.1 ms at least, 440 tokens/s a chip"
 std::string result_text(const LayoutReport& report, const LayoutTimes& x) {
-  const std::string tokens = plural(x.context, "token"), sequences = plural(x.batch, "sequence");
+  const std::string tokens = count_text(x.context, "token"), sequences = count_text(x.batch, "sequence");
   const std::string chip_rate = rate_text(x.tokens_per_s_per_chip()) + " tokens/s a chip";
   if (!is_decoding(report))
     return fmt::format("prefill of {} of {} takes {} at least, {}", sequences, tokens,
@@ -85,7 +75,7 @@ std::string best_line(const LayoutReport& report, const std::vector<LayoutTimes>
   for (const LayoutRanking& x : report.rankings) predicted += x.layouts.size() + x.unfit.size() + x.slow.size();
   const LayoutTimes& best = layouts.front();
   return fmt::format("{} on {}: {} is the best of {}: {}", report.count.name, chips_with_hosts(best),
-                     describe_layout(best.layout), plural(static_cast<std::int64_t>(predicted), "layout"),
+                     describe_layout(best.layout), count_text(static_cast<std::int64_t>(predicted), "layout"),
                      result_text(report, best));
 }
 
@@ -94,7 +84,7 @@ std::string extremes_line(const LayoutReport& report, const std::vector<LayoutTi
   const auto of = [](const LayoutTimes& x) { return describe_chips(x) + ", " + describe_layout(x.layout); };
   const auto [fewest, most] = std::minmax_element(report.request.chips.begin(), report.request.chips.end());
   const std::string range =
-      *fewest == *most ? plural(*most, "chip") : fmt::format("{} to {}", *fewest, plural(*most, "chip"));
+      *fewest == *most ? count_text(*most, "chip") : fmt::format("{} to {}", *fewest, count_text(*most, "chip"));
   if (!is_decoding(report)) {
     const LayoutTimes& fastest = find_largest(layouts, [](const LayoutTimes& x) { return -x.step_s(); });
     return fmt::format("{} on {}: {} ({})", report.count.name, range, result_text(report, fastest), of(fastest));
@@ -105,10 +95,11 @@ std::string extremes_line(const LayoutReport& report, const std::vector<LayoutTi
   const LayoutTimes& fastest = find_largest(layouts, count_tokens_per_s);
   const std::string sequences = report.request.selection == LayoutSelection::pareto_front
                                     ? "sequences"
-                                    : plural(report.request.counts.batch, "sequence");
+                                    : count_text(report.request.counts.batch, "sequence");
   return fmt::format("{}, {} of {} on {}: at most {} tokens/s a sequence ({}) and {} a chip ({})", report.count.name,
-                     sequences, plural(*report.request.counts.context, "token"), range, rate_text(1 / fastest.token_s),
-                     of(fastest), rate_text(cheapest.tokens_per_s_per_chip()), of(cheapest));
+                     sequences, count_text(*report.request.counts.context, "token"), range,
+                     rate_text(1 / fastest.token_s), of(fastest), rate_text(cheapest.tokens_per_s_per_chip()),
+                     of(cheapest));
 }
 
 std::string layouts_table(const LayoutReport& report, const std::vector<LayoutTimes>& layouts, std::size_t rows,
@@ -161,23 +152,20 @@ std::vector<std::string> list_omissions(const LayoutReport& report, std::size_t 
     if (!x.unfit.empty()) {
       const LayoutTimes& least = find_largest(x.unfit, [](const LayoutTimes& each) { return -each.memory_bytes; });
       out.push_back(fmt::format("{}: {} do{} not fit in {}; of these, {} needs the least, {}", x.machine,
-                                plural(std::ssize(x.unfit), "layout"), x.unfit.size() == 1 ? "es" : "",
+                                count_text(std::ssize(x.unfit), "layout"), x.unfit.size() == 1 ? "es" : "",
                                 format_with_prefix(x.capacity_bytes.value_or(0), "B"), describe_layout(least.layout),
                                 format_with_prefix(least.memory_bytes, "B")));
     }
     if (!x.slow.empty())
       out.push_back(fmt::format("{}: {} {} too slow with one sequence per data rank", x.machine,
-                                plural(std::ssize(x.slow), "layout"), x.slow.size() == 1 ? "is" : "are"));
+                                count_text(std::ssize(x.slow), "layout"), x.slow.size() == 1 ? "is" : "are"));
     if (x.without_link > 0)
       out.push_back(
-          fmt::format("{}: no numbers for {}: {}", x.machine, plural(x.without_link, "layout"), x.link_error));
+          fmt::format("{}: no numbers for {}: {}", x.machine, count_text(x.without_link, "layout"), x.link_error));
     if (!x.capacity_bytes && x.unavailable.empty())
       out.push_back(fmt::format("{}: the capacity of its memory is not on record, so all layouts count as if they fit",
                                 x.machine));
-    if (!x.not_on_record.empty())
-      out.push_back(fmt::format("{}: {} {} not on record and count{} as 0, so its times are too low", x.machine,
-                                fmt::join(x.not_on_record, " and "), x.not_on_record.size() == 1 ? "is" : "are",
-                                x.not_on_record.size() == 1 ? "s" : ""));
+    if (!x.not_on_record.empty()) out.push_back(not_on_record_text(x.machine, x.not_on_record));
   }
   return out;
 }
@@ -192,10 +180,7 @@ std::string describe_layout(const model::ChipLayout& layout) {
   return out.empty() ? "--tp 1" : out;
 }
 
-std::string describe_chips(const LayoutTimes& layout) {
-  const std::int64_t chips = layout.layout.chips();
-  return chips == 1 ? layout.machine : fmt::format("{} x {}", chips, layout.machine);
-}
+std::string describe_chips(const LayoutTimes& layout) { return chips_text(layout.machine, layout.layout.chips()); }
 
 std::string render_text(const LayoutReport& report, const TextStyle& style) {
   const std::vector<LayoutTimes> layouts = collect_layouts(report);

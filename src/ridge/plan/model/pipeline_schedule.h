@@ -1,0 +1,33 @@
+// Times of a training step on stages of a pipeline. Each stage alternates forward and backward passes (1F1B:
+// Narayanan et al. 2021, "Efficient large-scale language model training on GPU clusters using Megatron-LM"). Stage s of
+// P first runs P - 1 - s forward passes, so that it keeps the activations of at most P - s of the M micro-batches:
+//   stage 0  F0 F1 -- B0 F2 B1 F3 B2 -- B3      P = 2, M = 4, forward and backward pass of equal length
+//   stage 1  -- F0 B0 F1 B1 F2 B2 F3 B3
+// Equal stages without sends take (M + P - 1) times a forward and a backward pass: (P - 1)/(M + P - 1) is idle.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ridge {
+
+// Times of one stage for one micro-batch.
+struct PipelineStage {
+  double forward_s = 0, backward_s = 0;
+  double first_forward_s = 0, last_backward_s = 0;  // Those of the first forward and the last backward pass
+  double send_s = 0;  // Activations to the next stage, and their gradients back; overlaps with other micro-batches
+
+  // Returns the time that the stage computes `micro_batches`.
+  double busy_s(std::int64_t micro_batches) const {
+    return first_forward_s + last_backward_s + static_cast<double>(micro_batches - 1) * (forward_s + backward_s);
+  }
+};
+
+// Returns the time at which each stage ends its last backward pass. A link sends one micro-batch at a time each way.
+std::vector<double> schedule_pipeline(std::span<const PipelineStage> stages, std::int64_t micro_batches);
+
+// Returns the most micro-batches whose activations stage `stage` of `stages` keeps at a time.
+std::int64_t count_kept_micro_batches(std::int64_t stage, std::int64_t stages, std::int64_t micro_batches);
+
+}  // namespace ridge
