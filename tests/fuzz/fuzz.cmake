@@ -44,11 +44,11 @@ foreach(target IN LISTS fuzz_targets)
   target_compile_options(replay_${name} PRIVATE ${ridge_warnings})
   add_test(NAME replay_${name} COMMAND replay_${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/${name} ${fuzz_${name}_about})
   set_tests_properties(replay_${name} PROPERTIES LABELS "fast;fuzz")
-  if(name MATCHES "^(onnx|trace)$")  # mutate_onnx COUNT FOLDER: random changes of the seeds, without coverage
+  if(name MATCHES "^(onnx|trace)$")  # mutate_onnx FIRST COUNT FOLDER: random changes of the seeds, without coverage
     add_executable(mutate_${name} ${target} $<TARGET_OBJECTS:mutate>)
     target_link_libraries(mutate_${name} PRIVATE fuzzed)
     target_compile_options(mutate_${name} PRIVATE ${ridge_warnings})
-    add_test(NAME mutate_${name} COMMAND mutate_${name} 3000 ${CMAKE_SOURCE_DIR}/tests/fuzz/${name})
+    add_test(NAME mutate_${name} COMMAND mutate_${name} 0 3000 ${CMAKE_SOURCE_DIR}/tests/fuzz/${name})
     set_tests_properties(mutate_${name} PROPERTIES LABELS "fast;fuzz")
   endif()
   if(RIDGE_FUZZ)

@@ -64,18 +64,18 @@ void mutate(Random& random, const std::vector<std::string>& seeds, std::string& 
 
 int main(int argc, char** argv) {
   std::vector<std::string> seeds;
-  for (int i = 2; i < argc; ++i)
+  for (int i = 3; i < argc; ++i)
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i]))
       if (const auto content = ridge::read_file(entry.path().string()); entry.is_regular_file() && content)
         seeds.push_back(*content);
   std::sort(seeds.begin(), seeds.end());
-  if (argc < 3 || seeds.empty()) {
-    std::fprintf(stderr, "usage: mutate COUNT FOLDER...\n");
+  if (argc < 4 || seeds.empty()) {
+    std::fprintf(stderr, "usage: mutate FIRST COUNT FOLDER...\n");
     return 1;
   }
-  const long long count = std::atoll(argv[1]);
+  const long long first = std::atoll(argv[1]), count = std::atoll(argv[2]);
   constexpr std::size_t max_size = 1 << 14;
-  for (long long i = 0; i < count; ++i) {
+  for (long long i = first; i < first + count; ++i) {
     Random random(static_cast<std::uint64_t>(i));
     std::string text = seeds[pick(random, seeds.size())];
     for (std::size_t changes = 1 + pick(random, 6); changes > 0; --changes) mutate(random, seeds, text);

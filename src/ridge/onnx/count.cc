@@ -144,7 +144,10 @@ Status ModelCounter::add_inputs() {
     RIDGE_TRY(tensor, to_tensor(value));
     tensor.is_parameter = true;
     if (static_cast<Count>(data.values.size()) == tensor.elements()) tensor.values = data.values;
-    const bool is_weight = find_element_type(data.type).kind == ElementKind::floating || tensor.elements() > 64;
+    const ElementType type = find_element_type(data.type);
+    constexpr int quantized_bits = 8;  // Wider integers are indices and shapes
+    const bool is_weight =
+        type.kind == ElementKind::floating || (type.bits <= quantized_bits && type.code != bool_type);
     if (is_weight) out_.parameter_count += tensor.elements();
     out_.parameter_bytes += tensor.bytes();
     tensors_[std::string(data.name)] = std::move(tensor);

@@ -211,14 +211,23 @@ void add_device_rows(const Trace& trace, const std::vector<Bound>& bounds, Summa
   for (const auto& [op, time] : calls) rows.add_call(trace.ops[op].signature, time, true);
 }
 
-// Marks the operators with a bound that contain no other one: they own the time inside them.
+// Returns 2 for an operator with the bound of a product, 1 for another one with a bound, else 0.
+int rank_bound(const Bound& bound) {
+  if (!bound.work) return 0;
+  return bound.work->contraction ? 2 : 1;
+}
+
+// Marks the operators that own the time inside them: those with a bound that contain none of the same or a higher rank.
+// A product owns the copy of its bias.
 std::vector<bool> find_bounded_ops(const Trace& trace, const NestedOps& nested, const std::vector<Bound>& bounds) {
-  std::vector<bool> contains_bounded(nested.order.size()), out(nested.order.size());
+  std::vector<int> highest_inside(nested.order.size());
+  std::vector<bool> out(nested.order.size());
   for (std::size_t i = nested.order.size(); i-- > 0;) {
-    const bool is_known = bounds[static_cast<std::size_t>(trace.ops[nested.order[i]].signature)].work.has_value();
-    out[i] = is_known && !contains_bounded[i];
-    if (nested.outer[i] >= 0 && (is_known || contains_bounded[i]))
-      contains_bounded[static_cast<std::size_t>(nested.outer[i])] = true;
+    const int rank = rank_bound(bounds[static_cast<std::size_t>(trace.ops[nested.order[i]].signature)]);
+    out[i] = rank > highest_inside[i];
+    if (nested.outer[i] < 0) continue;
+    int& outer = highest_inside[static_cast<std::size_t>(nested.outer[i])];
+    outer = std::max({outer, rank, highest_inside[i]});
   }
   return out;
 }

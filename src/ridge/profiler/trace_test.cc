@@ -156,7 +156,7 @@ TEST(OperatorsOfTraces, WithoutFittingShapesHaveNoBound) {
 }
 
 TEST(Traces, RejectOtherFilesWithSentences) {
-  EXPECT_EQ(read_text("{\"traceEvents\": [").error().message, "expected JSON, found something else at byte 17");
+  EXPECT_EQ(read_text("{\"traceEvents\": [").error().message, "expected JSON, found something else at byte 18");
   EXPECT_EQ(read_text("\x1f\x8b").error().message, "expected JSON, found gzip");
   EXPECT_EQ(read_text("\x1f\x8b").error().hint, "zcat trace.json.gz | ridge trace - --on h200");
   EXPECT_EQ(
