@@ -42,6 +42,10 @@ check_same machines h100 --json
 check_same machines h1
 check_same model llama_3_8b --json
 check_same model llama_3_7b
+check_same explain examples/mlp.onnx --on h200 batch=8 --json
+check_same explain examples/mlp.onnx --on h200
+check_same trace examples/trace.json --on h200 --json
+check_same trace examples/absent.json --on h200
 check_same simulate systolic --rows 32 --cols 32 256 128 256 --json
 check_same simulate systolic --rows 0 --cols 32 256 128 256
 check_same simulate decode --json
@@ -49,7 +53,7 @@ check_same
 check_same help
 check_same man
 for shell in bash zsh fish; do check_same completion "$shell"; done
-for verb in explain run advise sweep shard simulate model probe calibrate bench kernels machines help completion man; do
+for verb in explain run advise sweep shard simulate model trace probe calibrate bench kernels machines help completion man; do
   check_same help "$verb"
   check_same "$verb" --help
 done

@@ -110,6 +110,8 @@ COMMANDS = [
     ["model", "llama_3_8b", "--context", "4096", "--batch", "8", "--on", "h200", "--pp", "4"],
     ["model", "llama_3_8b", "--context", "4096", "--on", "h200", "--chips", "1..4"],
     ["model", "qwen3_next_80b_a3b", "--context", "64", "--on", "h200"],
+    ["explain", str(ROOT / "examples/mlp.onnx"), "--on", "h200", "batch=8"],
+    ["trace", str(ROOT / "examples/trace.json"), "--on", "h200"],
 ]
 # Output of commands that take long, or need a device or other libraries.
 RECORDED = [("probe", "tests/golden/probe.json"), ("bench", "tests/golden/bench_cpu_products.json"),

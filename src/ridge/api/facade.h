@@ -24,6 +24,7 @@
 #include "ridge/report/page/page.h"
 #include "ridge/report/report.h"
 #include "ridge/report/stripes.h"
+#include "ridge/report/trace/trace.h"
 #include "ridge/ridge.h"
 #include "ridge/roofline/memory_lines.h"
 #include "ridge/roofline/pointwise_chain.h"
@@ -37,6 +38,14 @@ namespace ridge::api {
 // Returns work, bounds and limiter. Errors: of the program (with its position), the machine or a dimension.
 Result<Report> explain(const Request& request);
 Result<Report> explain(const BareWork& work);
+// True if the program of a request names a file of another format that `explain_file` reads: .onnx.
+bool is_file_of_operators(const std::string& program);
+// Returns a report about the operators of such a file; equal ones share a row. Uses the sizes and the machine of the
+// request. Errors: of the file (with its path), a size or the machine.
+Result<Report> explain_file(const Request& request);
+// Compares the times in a profiler's trace with the bounds of its operators. Errors: of the file (with its path) or the
+// machine.
+Result<TraceReport> read_trace(const std::string& path, const MachineChoice& on);
 // A report with its request.
 struct AnsweredRequest {
   Request request;  // Without a program if the report is about bare FLOPs and bytes

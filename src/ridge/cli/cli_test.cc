@@ -22,12 +22,12 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
 
 TEST_F(CliTest, RejectsUnknownVerbsAndOptions) {
   expect_rejected({"explian", matmul}, 2,
-                  "ridge: unknown verb 'explian'; expected explain, run, advise, sweep, shard, simulate, model, probe, "
-                  "calibrate, bench, kernels, machines, help, "
+                  "ridge: unknown verb 'explian'; expected explain, run, advise, sweep, shard, simulate, model, trace, "
+                  "probe, calibrate, bench, kernels, machines, help, "
                   "completion or man\n  hint: did you mean explain?\n");
   expect_rejected({"explian", "--help"}, 2,
-                  "ridge: unknown verb 'explian'; expected explain, run, advise, sweep, shard, simulate, model, probe, "
-                  "calibrate, bench, kernels, machines, help, "
+                  "ridge: unknown verb 'explian'; expected explain, run, advise, sweep, shard, simulate, model, trace, "
+                  "probe, calibrate, bench, kernels, machines, help, "
                   "completion or man\n  hint: did you mean explain?\n");
   expect_rejected({"--jsn"}, 2, "ridge: unknown option '--jsn'\n  hint: ridge --help\n");
   expect_rejected({"explain", "--jsn", matmul}, 2, "ridge: unknown option '--jsn'\n  hint: did you mean --json?\n");

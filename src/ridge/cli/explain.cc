@@ -191,8 +191,17 @@ Result<int> print_transfer(const ExplainArgs& args) {
   return print_result(args.output.json ? render_json(found) : describe_point_to_point(found) + "\n");
 }
 
+Result<int> print_file(const ExplainArgs& args) {
+  constexpr std::string_view supported = "-d --on --memory --sustained --json --csv --md --svg --roofs";
+  RIDGE_TRY_STATUS(check_combined_options(*args.verb, "a .onnx file", supported));
+  RIDGE_TRY(request, to_request(args.request_args));
+  RIDGE_TRY(report, api::explain_file(request));
+  return print_report(report, args.output, request);
+}
+
 Result<int> run_explain(const ExplainArgs& args) {
   const RequestArgs& request_args = args.request_args;
+  if (api::is_file_of_operators(request_args.program)) return print_file(args);
   if (!request_args.plan) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--library --no-fuse --why", "--plan"));
   if (!args.send) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--hops", "--send"));
   if (request_args.flops || request_args.bytes)
@@ -305,7 +314,8 @@ void add_explain(CLI::App& app, int& code) {
       "  ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]' --on tpu_v5e --split D=2 --link 4.5e10 --check 'D > "
       "4378'\n"
       "  ridge explain examples/mlp.ridge --on h100 --against h200\n"
-      "  ridge explain --flops 1e12 --bytes 1e9 --on h100\n");
+      "  ridge explain --flops 1e12 --bytes 1e9 --on h100\n"
+      "  ridge explain model.onnx --on h200 batch=8\n");
   args->verb = verb;
   add_request_options(*verb, args->request_args);
   verb->add_option("--flops", args->request_args.flops, "FLOPs, instead of a program")

@@ -22,6 +22,7 @@ const std::vector<std::vector<std::string>> verb_paths{{},
                                                        {"simulate", "decode"},
                                                        {"simulate", "kernel"},
                                                        {"model"},
+                                                       {"trace"},
                                                        {"probe"},
                                                        {"calibrate"},
                                                        {"bench"},
@@ -81,6 +82,7 @@ TEST_F(CliTest, HelpGroupsOptions) {
   EXPECT_EQ(headings("advise"), "Program:Machine:Advice:Output:");
   EXPECT_EQ(headings("simulate"), "Program:Machine:Mapping:Output:Verbs:");
   EXPECT_EQ(headings("model"), "Model:Machines:Layouts:Serving:Speculative decoding:Training:Program:Output:");
+  EXPECT_EQ(headings("trace"), "Trace:Machine:What to show:Output:");
   EXPECT_EQ(headings("calibrate"), "Timings:Machine:Output:");
   EXPECT_EQ(headings("bench"), "Every benchmark:matmul:stream:repeats:plans:Output:");
   EXPECT_EQ(ridge({"help", "completion"}).out,
@@ -99,8 +101,8 @@ TEST_F(CliTest, HelpGroupsOptions) {
 
 TEST_F(CliTest, HelpSuggestsTheNearestVerb) {
   const std::string verbs =
-      "explain, run, advise, sweep, shard, simulate, model, probe, calibrate, bench, kernels, machines, help, "
-      "completion or man";
+      "explain, run, advise, sweep, shard, simulate, model, trace, probe, calibrate, bench, kernels, machines, "
+      "help, completion or man";
   expect_rejected({"help", "rnu"}, 2, "ridge: unknown verb 'rnu'; expected " + verbs + "\n  hint: did you mean run?\n");
   expect_rejected({"hlep"}, 2, "ridge: unknown verb 'hlep'; expected " + verbs + "\n  hint: did you mean help?\n");
   expect_rejected({"help", "simulate", "systolc"}, 2,

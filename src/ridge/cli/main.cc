@@ -37,6 +37,7 @@ int run_command_line(int argc, char** argv) {
   add_shard(app, code);
   add_simulate(app, code);
   add_model(app, code);
+  add_trace(app, code);
   add_probe(app, code);
   add_calibrate(app, code);
   add_bench(app, code);

@@ -86,6 +86,7 @@ void add_probe(CLI::App& app, int& code);
 void add_shard(CLI::App& app, int& code);
 void add_simulate(CLI::App& app, int& code);
 void add_sweep(CLI::App& app, int& code);
+void add_trace(CLI::App& app, int& code);
 void add_help(CLI::App& app, int& code);
 void add_manual(CLI::App& app, int& code);  // Must be last, because it lists the other verbs
 

@@ -61,6 +61,8 @@ const std::vector<std::vector<std::string>> commands{
     {"help"},
     {"explian"},
     {"model", "gemma_2_2b", "--context", "8192"},
+    {"trace", examples + "trace.json", "--on", "h200"},
+    {"explain", examples + "mlp.onnx", "--on", "h200", "batch=8"},
 };
 
 bool has_escapes(const std::string& text) {

@@ -350,9 +350,10 @@ Result<PlannedProgram> predict_program(const Program& program, const Explanation
   if (device && !is_cpu && out.kernels.size() > 1) out.switch_s = ops::kernel_switch_seconds(*device);
   for (const GroupPrediction& op : out.kernels) {
     out.has_model = out.has_model && op.has_model;
-    out.predicted_s.low += op.predicted_s.low + out.switch_s;
-    out.predicted_s.expected += op.predicted_s.expected + out.switch_s;
-    out.predicted_s.high += op.predicted_s.high + out.switch_s;
+    const Interval time = out.time_in_program(op);
+    out.predicted_s.low += time.low;
+    out.predicted_s.expected += time.expected;
+    out.predicted_s.high += time.high;
   }
   return out;
 }

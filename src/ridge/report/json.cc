@@ -88,6 +88,7 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
     out["bytes_sent"] = or_null(p.bytes_sent);
   }
   if (p.launch_s > 0) out["launch_s"] = p.launch_s;
+  if (p.calls != 1) out["calls"] = p.calls;
   out["time_lower_s"] = or_null(p.time_lower_s);
   out["time_upper_s"] = or_null(p.time_upper_s);
   out["formulas"] = {{"flops", p.work.flops.to_string(order)},
@@ -381,6 +382,7 @@ std::string render_json(const Report& report, bool one_line) {
   if (Json costs = function_costs_json(e); !costs.empty()) out["function_costs"] = std::move(costs);
   out["dims"] = dims_json(e);
   if (!report.measured) out["summary"] = summary_json(report);
+  if (!report.warnings.empty()) out["warnings"] = report.warnings;
   if (!report.weights_dtype.empty()) out["weights"] = report.weights_dtype;
   if (!report.narrow_dtype.empty()) out["narrow"] = report.narrow_dtype;
   if (report.layers) out["layers"] = layers_json(*report.layers);

@@ -51,9 +51,11 @@ struct Report {
     std::vector<Overhead> overheads;
   };
   std::vector<MeasuredOverhead> measured_overheads = {};
-  std::string weights_dtype = {};  // dtype in which weights are stored; empty if the program's own
-  std::string unavailable = {};    // why the machine of a ranking has no times: "no bf16 peak on record"
-  std::string narrow_dtype = {};   // the same of weights and of the tensors that they multiply
+  std::string weights_dtype = {};          // dtype in which weights are stored; empty if the program's own
+  std::string unavailable = {};            // why the machine of a ranking has no times: "no bf16 peak on record"
+  std::string narrow_dtype = {};           // the same of weights and of the tensors that they multiply
+  bool is_of_file = false;                 // true for the operators of a .onnx file, which have no formulas
+  std::vector<std::string> warnings = {};  // sentences below the title, about what the report lacks
 };
 
 std::string render_text(const Report& report, const TextStyle& style = {});

@@ -19,6 +19,7 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& schemas_of_v
       {"shard", {"shard", "meshes", "collective"}},
       {"simulate", {"simulate"}},
       {"model", {"model"}},
+      {"trace", {"trace"}},
       {"probe", {"probe"}},
       {"calibrate", {"calibration"}},
       {"bench", {"benchmark"}},

@@ -22,14 +22,21 @@ std::string expected_text(const PlannedProgram& planned) {
                      format_with_prefix(t.high, "s"));
 }
 
-std::string kernels_text(std::size_t count) { return fmt::format("{} kernel{}", count, count == 1 ? "" : "s"); }
+std::string kernels_text(std::int64_t count) { return fmt::format("{} kernel{}", count, count == 1 ? "" : "s"); }
+
+// Returns the number of kernels if each call of an operation is one.
+std::int64_t count_kernels(const Explanation& e) {
+  std::int64_t out = 0;
+  for (const Prediction& p : e.ops) out += p.calls;
+  return out;
+}
 
 // "expected 67.32 us (62.09 us .. 71.89 us); memory-bound: at least 55.92 us in 1 kernel, 167.8 us in 4; 75.48 us
 // without overlap"
 std::string planned_line(const PlannedProgram& planned, const Explanation& e) {
   std::string out =
       fmt::format("{}; {}-bound: at least {} in {}", expected_text(planned), name(*planned.bound.limiter),
-                  format_with_prefix(*planned.bound.time_lower_s, "s"), kernels_text(planned.kernels.size()));
+                  format_with_prefix(*planned.bound.time_lower_s, "s"), kernels_text(std::ssize(planned.kernels)));
   if (planned.kernels.size() < e.ops.size())
     out += fmt::format(", {} in {}", format_with_prefix(*e.total.time_lower_s, "s"), e.ops.size());
   return out + fmt::format("; {} without overlap\n", format_with_prefix(*planned.bound.time_upper_s, "s"));
@@ -41,8 +48,8 @@ std::string limiter_line(const Report& report) {
   if (report.planned && report.planned->bound.limiter) return planned_line(*report.planned, e);
   std::string out = fmt::format("{}-bound: at least {} (perfect overlap)", name(*e.total.limiter),
                                 format_with_prefix(*e.total.time_lower_s, "s"));
-  if (e.ops.size() > 1) {
-    out += " in " + kernels_text(e.ops.size());
+  if (const std::int64_t kernels = count_kernels(e); kernels > 1) {
+    out += " in " + kernels_text(kernels);
     if (e.fused && e.fused->time_lower_s)
       out += fmt::format(", {} in one", format_with_prefix(*e.fused->time_lower_s, "s"));
   }
@@ -143,7 +150,7 @@ std::string balance_line(const Report& report, std::size_t max_ranges, bool only
     if (!sizes.empty() && !(only_sizes && sizes.starts_with("for no "))) parts.push_back(question + std::move(sizes));
   };
   if (e.ops.size() > 1) add("each product ", e.product_thresholds);
-  add(e.ops.size() > 1 ? kernels_text(e.ops.size()) + " " : "", e.total.thresholds);
+  add(e.ops.size() > 1 ? kernels_text(count_kernels(e)) + " " : "", e.total.thresholds);
   if (e.fused) add("one kernel ", e.fused->thresholds);
   if (parts.empty()) return {};
   return fmt::format("balance  compute time exceeds memory time{} {}\n", e.ops.size() > 1 ? ":" : "",

@@ -38,6 +38,7 @@ std::string header_text(const Report& report, const TextStyler& styled) {
   if (!report.weights_dtype.empty()) out += fmt::format("weights stored as {}\n", report.weights_dtype);
   if (e.split) out += fmt::format("one of {} chips, {} split\n", e.split->chips, format_dims(*e.split));
   out += mesh_line(e);
+  for (const std::string& warning : report.warnings) out += styled.highlight_warning(warning) + "\n";
   return has_unknown_sizes(e) ? out : out + "\n";
 }
 
@@ -143,7 +144,8 @@ std::string notes_text(const Report& report, bool all) {
     if (std::any_of(e.fused->thresholds.begin(), e.fused->thresholds.end(), has_unit))
       out += "fused: matrix and vector unit compute at the same time; thresholds name the unit that decides\n";
   }
-  if (!all && e.ops.size() > 1) out += "--all: every formula and threshold; --steps: the derivation\n";
+  if (!all && e.ops.size() > 1 && !report.is_of_file)
+    out += "--all: every formula and threshold; --steps: the derivation\n";
   return out;
 }
 
@@ -157,7 +159,7 @@ std::string explained_text(const Report& report, const TextStyler& styled, bool 
     out += "\n" + summary_text(report, styled);
   out += assumptions_text(e);
   if (report.planned) out += plan_text(report, styled);
-  if (all || has_unknown_sizes(e) || e.ops.size() == 1)
+  if (!report.is_of_file && (all || has_unknown_sizes(e) || e.ops.size() == 1))
     out += formulas_text(report, styled, all);
   else
     out += collectives_text(report) + thresholds_text(report, styled, all);

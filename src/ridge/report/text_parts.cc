@@ -13,7 +13,11 @@ std::string format_percent(double share) { return fmt::format("{:.1f} %", 100 * 
 
 std::string op_name(const Report& report, std::size_t op) {
   const auto& names = report.measured ? report.measured->result_names : report.statement_names;
-  if (names.size() <= op) return truncate_text(report.explanation.ops[op].work.name, op_name_width);
+  if (names.size() <= op) {
+    const Prediction& p = report.explanation.ops[op];
+    const std::string name = p.calls > 1 ? fmt::format("{} x {}", p.calls, p.work.name) : p.work.name;
+    return truncate_text(name, report.is_of_file ? file_op_name_width : op_name_width);
+  }
   return truncate_text(fmt::format("{}", fmt::join(names[op], ", ")), op_name_width);
 }
 

@@ -48,8 +48,9 @@ inline const char* work_unit(const Work& work) {  // integer work is counted in 
   return dtype_info(work.math).is_integer ? "OP" : "FLOP";
 }
 
-inline constexpr std::size_t op_name_width = 24;  // max columns of an operation's name in a table
-// Returns "u, g, y", the results of operation `op`, truncated to `op_name_width`.
+inline constexpr std::size_t op_name_width = 24;       // max columns of an operation's name in a table
+inline constexpr std::size_t file_op_name_width = 44;  // the same for an operator of a file, with its shapes
+// Returns "u, g, y", the results of operation `op`, or "12 x MatMul 8x64 * 64x64"; truncated to one of these widths.
 std::string op_name(const Report& report, std::size_t op);
 // True if a dimension has no value. Reports then show formulas instead of numbers.
 bool has_unknown_sizes(const Explanation& e);

@@ -71,6 +71,8 @@ Status estimate_times(Prediction& p, const Polynomial& bytes_formula, const Roof
   return set_limiters(p, list_roofs(p, bytes_formula, context), context);
 }
 
+}  // namespace
+
 Result<Prediction> predict_operation(const Work& work, const RooflineContext& context) {
   Prediction p{.work = work};
   const Polynomial bytes_formula = work.bytes();
@@ -93,6 +95,8 @@ Result<Prediction> predict_operation(const Work& work, const RooflineContext& co
   }
   return p;
 }
+
+namespace {
 
 Status check_mesh_sizes(const Program& program, const Bindings& dims) {
   for (const MeshAxis& axis : program.mesh)

@@ -30,6 +30,7 @@ struct FlopWeight {
 
 struct Prediction {
   Work work;
+  std::int64_t calls = 1;                       // Kernels whose work and times this is the sum of
   std::optional<Count> flops = {}, bytes = {};  // nullopt if a dimension has no value
   std::optional<double> intensity = {};         // FLOP/B
   std::optional<double> ridge = {};             // FLOP/B; nullopt if the machine lacks the peak

@@ -52,4 +52,7 @@ Status set_limiters(Prediction& p, std::vector<Roof> roofs, const RooflineContex
 // FLOP/s; a peak of 0 leaves compute out.
 void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const RooflineContext& context);
 
+// Predicts one operation. Errors: the machine lacks the peak of a contraction; a count exceeds 10^38.
+Result<Prediction> predict_operation(const Work& work, const RooflineContext& context);
+
 }  // namespace ridge

@@ -126,8 +126,7 @@ Status add_plan(const AnalyzedPart& step, const PlanRequest& plan, PartStep& out
   if (!planned.has_model) return absent_error("a kernel has no cost model", "");
   for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
     ModuleStep& module = out.modules[find_module(step, planned.fusion.groups[i])];
-    add_interval(module.predicted_s, planned.kernels[i].predicted_s);
-    add_interval(module.predicted_s, {planned.switch_s, planned.switch_s, planned.switch_s});
+    add_interval(module.predicted_s, planned.time_in_program(planned.kernels[i]));
   }
   out.remark = planned.remark;
   out.kernels = static_cast<std::int64_t>(planned.kernels.size());

@@ -272,7 +272,7 @@ class PartAnalysis {
     if (!planned.has_model) return absent_error("a kernel has no cost model");
     for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
       const std::size_t module = find_module(pass, planned.fusion.groups[i], statements, *explained);
-      add_interval(out_.modules[module].step.predicted_s, planned.kernels[i].predicted_s);
+      add_interval(out_.modules[module].step.predicted_s, planned.time_in_program(planned.kernels[i]));
     }
     if (out_.remark.empty()) out_.remark = planned.remark;
     return Done{};
