@@ -30,4 +30,5 @@ NB_MODULE(_ridge, module) {
   ridge::python::add_array_functions(module);
   ridge::python::add_geglu(module);
   ridge::python::add_attention(module);
+  ridge::python::add_xla_calls(module);
 }
