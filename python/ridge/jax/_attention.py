@@ -9,7 +9,7 @@ from jax.interpreters import ad
 
 import ridge
 from ridge._compute import _axes, _rank, declared_lengths, is_one_kernel, score_mask
-from ridge.jax._define import define, define_program, in_front, lower_function, spelling
+from ridge.jax._define import define, define_program, in_front, like, lower_function, spelling
 from ridge.jax._matmul import multiply
 from ridge.jax._operators import _softmax
 
@@ -81,7 +81,7 @@ def _batch_all(primitive):
 
 
 def _abstract_tangent(q, k, v, *tangents, **_):
-    return [jax.core.ShapedArray((*q.shape[:-1], v.shape[-1]), q.dtype)]
+    return [like(q, (*q.shape[:-1], v.shape[-1]), q.dtype)]
 
 
 def _differentiate(function, primals, tangents, **params):

@@ -27,15 +27,39 @@ def spelling(array):
     return _SPELLING[array.dtype.name]
 
 
+def _varying_axes(array):
+    """Returns the mesh axes of jax.shard_map along which an array differs."""
+    aval = jax.typeof(array)
+    manual = getattr(aval, "manual_axis_type", None)
+    return manual.varying if manual is not None else getattr(aval, "vma", frozenset())
+
+
+class _Call(Primitive):
+    """A primitive whose operands and results differ along the same mesh axes of jax.shard_map."""
+
+    def bind(self, *operands, **params):
+        axes = [_varying_axes(operand) for operand in operands]
+        together = frozenset().union(*axes)
+        spread = [jax.lax.pcast(operand, tuple(sorted(together - own)), to="varying") if together - own else operand
+                  for operand, own in zip(operands, axes)]
+        return super().bind(*spread, **params)
+
+
+def like(operand, shape, dtype):
+    """Returns the type of a result of this shape and dtype on the devices of an operand."""
+    sharding = jax.sharding.NamedSharding(operand.sharding.mesh, jax.sharding.PartitionSpec(*[None] * len(shape)))
+    return operand.update(shape=tuple(shape), dtype=jax.numpy.dtype(dtype), weak_type=False, sharding=sharding)
+
+
 def define(name, abstract, lower, batch):
     """Returns a primitive with several results.
 
-    abstract   returns a ShapedArray for each result, from those of the operands
+    abstract   returns the type of each result, from those of the operands
     lower      takes JAX's lowering context, a platform of PLATFORMS, the operands' values and the parameters
     batch      takes the operands with the mapped axis in front (or None, for operands without one) and its size; returns the
                results with it in front
     """
-    primitive = Primitive(f"ridge_{name}")
+    primitive = _Call(f"ridge_{name}")
     primitive.multiple_results = True
     primitive.def_abstract_eval(abstract)
 
@@ -70,7 +94,7 @@ def define_program(name, build, batch):
         for input_name, operand in zip(names, operands):
             check_dtype(input_name, operand)
         inputs = [(input_name, spelling(operand), operand.shape) for input_name, operand in zip(names, operands)]
-        return [jax.core.ShapedArray(shape, jax.numpy.dtype(_NAMES[dtype]))
+        return [like(operands[0], shape, _NAMES[dtype])
                 for _, dtype, shape in _ridge.infer_results(program, inputs, results)]
 
     def lower(context, platform, *operands, **params):

@@ -5,7 +5,7 @@ import numpy as np
 from jax.interpreters import ad
 
 import ridge
-from ridge.jax._define import check_dtype, define
+from ridge.jax._define import check_dtype, define, like
 
 _FLOATS = ("float32", "bfloat16", "float16")
 
@@ -19,10 +19,13 @@ def _rows_columns(array, is_transposed):
     return array.shape[-2:][::-1] if is_transposed else array.shape[-2:]
 
 
-def _abstract(a, b, *, transpose_a, transpose_b, dtype):
+def _product_shape(a, b, transpose_a, transpose_b):
     leading = a.shape[:-2] if a.ndim > 2 else b.shape[:-2]
-    shape = (*leading, _rows_columns(a, transpose_a)[0], _rows_columns(b, transpose_b)[1])
-    return [jax.core.ShapedArray(shape, jnp.dtype(dtype))]
+    return (*leading, _rows_columns(a, transpose_a)[0], _rows_columns(b, transpose_b)[1])
+
+
+def _abstract(a, b, *, transpose_a, transpose_b, dtype):
+    return [like(a, _product_shape(a, b, transpose_a, transpose_b), dtype)]
 
 
 def _lower(context, platform, a, b, *, transpose_a, transpose_b, dtype):
@@ -51,16 +54,15 @@ def multiply(a, b, transpose_a=False, transpose_b=False, dtype=None):
     """Returns the product of matrices, of which either may be transposed without a copy. Leading axes are the same in both, or
     one has none. `dtype` is that of the result: a's (default) or float32."""
     dtype = jnp.dtype(dtype or a.dtype)
-    params = {"transpose_a": transpose_a, "transpose_b": transpose_b, "dtype": dtype.name}
-    [product] = _abstract(a, b, **params)
-    if 0 in (*product.shape, *a.shape):
-        return jnp.zeros(product.shape, dtype)
-    return _matmul_p.bind(a, b, **params)[0]
+    shape = _product_shape(a, b, transpose_a, transpose_b)
+    if 0 in (*shape, *a.shape):
+        return jnp.zeros(shape, dtype)
+    return _matmul_p.bind(a, b, transpose_a=transpose_a, transpose_b=transpose_b, dtype=dtype.name)[0]
 
 
-def _sum_leading(gradient, like):
+def _sum_leading(gradient, operand):
     """Returns the sum over leading axes that an operand does not have."""
-    return gradient.sum(axis=tuple(range(gradient.ndim - like.ndim)))
+    return gradient.sum(axis=tuple(range(gradient.ndim - operand.ndim)))
 
 
 def _transpose_matmul(gradients, a, b, *, transpose_a, transpose_b, dtype):
@@ -68,20 +70,20 @@ def _transpose_matmul(gradients, a, b, *, transpose_a, transpose_b, dtype):
     if type(gradient) is ad.Zero:
         return [None, None]
     if ad.is_undefined_primal(a):
-        g, like = gradient.astype(b.dtype), a.aval
+        g, wanted = gradient.astype(b.dtype), a.aval
         if transpose_a:
-            product = multiply(b, g, transpose_b, True, like.dtype)
+            product = multiply(b, g, transpose_b, True, wanted.dtype)
         else:
-            product = multiply(g, b, False, not transpose_b, like.dtype)
-        return [_sum_leading(product, like), None]
-    g, like = gradient.astype(a.dtype), b.aval
-    if like.ndim == 2 and not transpose_a:  # One product of all rows
+            product = multiply(g, b, False, not transpose_b, wanted.dtype)
+        return [_sum_leading(product, wanted), None]
+    g, wanted = gradient.astype(a.dtype), b.aval
+    if wanted.ndim == 2 and not transpose_a:  # One product of all rows
         a, g = a.reshape(-1, a.shape[-1]), g.reshape(-1, g.shape[-1])
     if transpose_b:
-        product = multiply(g, a, True, transpose_a, like.dtype)
+        product = multiply(g, a, True, transpose_a, wanted.dtype)
     else:
-        product = multiply(a, g, not transpose_a, False, like.dtype)
-    return [None, _sum_leading(product, like)]
+        product = multiply(a, g, not transpose_a, False, wanted.dtype)
+    return [None, _sum_leading(product, wanted)]
 
 
 def _differentiate(primals, tangents, **params):
@@ -89,8 +91,6 @@ def _differentiate(primals, tangents, **params):
     parts = [] if type(of_a) is ad.Zero else [_matmul_p.bind(of_a, b, **params)[0]]
     parts += [] if type(of_b) is ad.Zero else [_matmul_p.bind(a, of_b, **params)[0]]
     result = _matmul_p.bind(a, b, **params)
-    if not parts:
-        return result, [ad.Zero(jax.core.ShapedArray(result[0].shape, result[0].dtype))]
     return result, [sum(parts[1:], parts[0])]
 
 

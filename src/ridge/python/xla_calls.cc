@@ -212,7 +212,10 @@ template <Status (*run)(const CallFrame*, bool), bool on_device> FfiError* handl
   if (frame->stage != xla::execute_stage) return nullptr;
   try {
     const Status done = run(frame, on_device);
-    return done ? nullptr : make_error(frame, done.error().to_string());
+    if (done) return nullptr;
+    std::string text = done.error().to_string();
+    while (text.ends_with('\n')) text.pop_back();
+    return make_error(frame, text);
   } catch (const std::bad_alloc&) {
     return make_error(frame, "expected enough free memory for the call's workspace", xla::code_full);
   } catch (const std::exception& error) {
