@@ -26,8 +26,8 @@ class Documents(unittest.TestCase):
 
     def test_examples_of_python_md(self):
         text = (ROOT / "docs/python.md").read_text()
-        blocks = re.findall(r"(<!-- only where torch is installed -->\n)?```python\n(.*?)```", text, re.S)
-        shown = "\n".join(block for torch_only, block in blocks if not torch_only or has("torch"))
+        blocks = re.findall(r"(?:<!-- only where (\w+) is installed -->\n)?```python\n(.*?)```", text, re.S)
+        shown = "\n".join(block for module, block in blocks if not module or has(module))
         test = doctest.DocTestParser().get_doctest(shown, {}, "docs/python.md", "docs/python.md", 0)
         self.assertGreater(len(test.examples), 10)
         said = []

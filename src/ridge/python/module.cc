@@ -33,4 +33,5 @@ NB_MODULE(_ridge, module) {
   ridge::python::add_layers(module);
   ridge::python::add_geglu(module);
   ridge::python::add_attention(module);
+  ridge::python::add_xla_calls(module);
 }

@@ -19,6 +19,7 @@ void add_matmul(nanobind::module_& module);
 void add_layers(nanobind::module_& module);
 void add_geglu(nanobind::module_& module);
 void add_attention(nanobind::module_& module);
+void add_xla_calls(nanobind::module_& module);
 
 // Raises ridge.Error with the error's kind, message, hint, position and full text.
 [[noreturn]] void raise_error(const Error& error);
