@@ -351,9 +351,6 @@ std::string_view name(TrainingPass pass) {
 Result<TrainingStep> predict_training(const model::ModelConfig& config, const TrainingRequest& request,
                                       const Machine& machine) {
   RIDGE_TRY_STATUS(check_training(request));
-  if (config.recurrent)
-    return input_error(config.name + ": expected layers without a recurrence for --phase train",
-                       "the gradients of a recurrence are not there yet");
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
   RIDGE_TRY(out, choose_training_chips(config, request, machine));
   if (!request.tensor_parallel && request.data_parallel > 1 && out.layout.tensor > 1)
