@@ -8,7 +8,7 @@ import vm from 'node:vm';
 
 const [folder, file] = process.argv.slice(2);
 const page = vm.createContext({console});
-for (const name of ['program', 'numbers', 'model_steps', 'model_sentences'])
+for (const name of ['program', 'numbers', 'model_steps', 'model_sentences', 'model_served'])
   vm.runInContext(fs.readFileSync(path.join(folder, `${name}.js`), 'utf8'), page, {filename: `${name}.js`});
 
 let values = 0, points = 0;
@@ -46,7 +46,7 @@ for (const {data, queries} of JSON.parse(fs.readFileSync(file, 'utf8'))) {
     const sentences = page.modelSentences(model, answer).map(plain);
     same(`${where} sentences`, sentences.length, expected.sentences.length);
     expected.sentences.forEach((sentence, i) => same(`${where} sentence ${i}`, sentences[i], plain(sentence)));
-    for (const sentence of page.caveatSentences(model, answer))
+    for (const sentence of [...page.lackingSentences(answer.query), ...page.caveatSentences(model, answer)])
       same(`${where}: '${sentence}' is in the text`, expected.text.includes(sentence), true);
   }
 }

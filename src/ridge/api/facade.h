@@ -171,6 +171,9 @@ Result<ServingFit> fit_serving(const std::string& points, const std::string& out
 // Returns the program of a step: of one layer, or of the whole model.
 Result<std::string> write_model_program(const std::string& config, const model::StepOptions& options,
                                         const std::optional<std::int64_t>& layer);
+// Returns the program of a model's vision encoder. Errors: those of model::write_vision_program and of an unknown
+// model.
+Result<std::string> write_vision_program(const std::string& config, const model::VisionOptions& options);
 // Returns the config of a name, file or folder; errors as above.
 Result<model::ModelConfig> find_model_config(const std::string& config);
 // Predicts a training step, and a run, on each machine. Errors: as above.

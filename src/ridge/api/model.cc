@@ -82,13 +82,6 @@ Result<ModelPage> make_page(const std::string& config, const ModelRequest& reque
                             const std::vector<MachineChoice>& machines, std::vector<ModelOnMachine> answers) {
   RIDGE_TRY(found, model::find_config(config));
   RIDGE_TRY(count, model::count_model(found, request.counts));
-  if (found.recurrent)
-    return usage_error(fmt::format("expected --html for a model without a recurrence, found {}", found.name),
-                       "the recurrence of its layers has no program for several tokens yet");
-  if (found.indexer || found.has_chunks)
-    return usage_error(
-        fmt::format("expected --html for a model without sparse or chunked attention, found {}", found.name),
-        "its attention sees a number of tokens that the page's formulas do not have");
   RIDGE_TRY(formulas, make_model_formulas(found, request.counts));
   const std::int64_t context = *request.counts.context;
   if (context < formulas.min_context || context > formulas.max_context)
@@ -121,6 +114,11 @@ Result<std::string> write_model_program(const std::string& config, const model::
   RIDGE_TRY(found, model::find_config(config));
   if (layer) return model::write_layer_program(found, options, *layer);
   return model::write_model_program(found, options);
+}
+
+Result<std::string> write_vision_program(const std::string& config, const model::VisionOptions& options) {
+  RIDGE_TRY(found, model::find_config(config));
+  return model::write_vision_program(found, options);
 }
 
 Result<model::ModelConfig> find_model_config(const std::string& config) { return model::find_config(config); }

@@ -21,7 +21,7 @@ struct ModelArgs {
   std::string config, serving, dtype = "bf16", cache_dtype = "bf16", on, html, phase = "decode", library = "ridge",
                                engine = "vllm";
   model::CountOptions counts;
-  std::optional<std::int64_t> tensor_parallel, layer, output_tokens;
+  std::optional<std::int64_t> tensor_parallel, layer, output_tokens, images, image_size;
   std::optional<double> rate, price;
   TrainingArgs training;
   std::optional<std::int64_t> speculate;
@@ -91,12 +91,26 @@ Status check_formats(const ModelArgs& args) {
   return Done{};
 }
 
+Status check_images(const ModelArgs& args) {
+  if (!args.images) return check_required_option(*args.verb, "--image-size", "--images");
+  if (args.image_size && *args.image_size < 1)
+    return usage_error(fmt::format("expected --image-size of at least 1 pixel, found {}", *args.image_size));
+  if (args.print)
+    return check_combined_options(*args.verb, "--print --images", "--dtype --context --images --image-size --print");
+  if (args.phase == training_phase || args.rate || args.serve || args.speculate || !args.layouts.chips.empty())
+    return usage_error("expected --images without --phase train, --rate, --serve, --speculate and --chips",
+                       "the time of images is added to the time to the first token of the given layout");
+  return Done{};
+}
+
 Status check_options(const ModelArgs& args) {
   if (args.config.empty()) return usage_error("expected a CONFIG, found none", "ridge model llama_3_8b");
   if (!args.counts.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch --on --print", "--context"));
   if (!args.plan) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--library", "--plan"));
   RIDGE_TRY_STATUS(check_training_options(*args.verb, args.phase, args.training));
   RIDGE_TRY_STATUS(check_formats(args));
+  RIDGE_TRY_STATUS(check_images(args));
+  if (args.print && args.images) return Done{};
   if (args.print)
     return check_combined_options(*args.verb, "--print",
                                   "--dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer");
@@ -104,7 +118,7 @@ Status check_options(const ModelArgs& args) {
   if (args.on.empty())
     return check_required_option(*args.verb,
                                  "--phase --tp --pp --ep --dp --plan --rate --serve --output-tokens --engine --serving "
-                                 "--price --speculate --chips --html",
+                                 "--price --speculate --chips --html --images",
                                  "--on");
   RIDGE_TRY_STATUS(check_rate(args));
   RIDGE_TRY_STATUS(check_layout_options(*args.verb, args.layouts, args.phase));
@@ -113,12 +127,20 @@ Status check_options(const ModelArgs& args) {
     return usage_error(fmt::format("expected --price from 0 to 1e+09, found {:g}", *args.price));
   if (args.price && args.phase == "prefill") return usage_error("expected --price without --phase prefill");
   if (!args.html.empty())
-    RIDGE_TRY_STATUS(check_combined_options(
-        *args.verb, "--html", "--dtype --cache-dtype --context --batch --on --phase --tp --json --csv --md"));
+    RIDGE_TRY_STATUS(
+        check_combined_options(*args.verb, "--html",
+                               "--dtype --cache-dtype --context --batch --on --phase --tp --plan --library --serve "
+                               "--output-tokens --engine --serving --json --csv --md"));
   return check_serving(args);
 }
 
 Result<int> print_program(const ModelArgs& args) {
+  if (args.images) {
+    RIDGE_TRY(text, api::write_vision_program(args.config, {.dtype = model::activation_dtype(args.counts.weight_dtype),
+                                                            .images = *args.images,
+                                                            .image_size = args.image_size.value_or(0)}));
+    return print_result(text);
+  }
   const bool is_training = args.phase == training_phase;
   const ModelPhase phase = is_training ? ModelPhase::prefill : find_named(phases, args.phase);
   const std::int64_t context = *args.counts.context;
@@ -187,6 +209,7 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
       request.speculation->draft = std::move(draft);
     }
   }
+  if (args.images) request.images = ImageRequest{*args.images, args.image_size.value_or(0)};
   request.plan = make_plan_request(args);
   if (args.serve) {
     RIDGE_TRY(serving, make_serving_request(args));
@@ -283,6 +306,12 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--draft", args->draft,
                    "With --speculate: model that proposes the tokens (default: their time is not counted)")
       ->type_name("CONFIG");
+  verb->add_option("--images", args->images,
+                   "Images of each prompt, whose time is added to the first token's; with --print: their program")
+      ->type_name("N");
+  verb->add_option("--image-size", args->image_size,
+                   "With --images: pixels along a side of each image (default: the config's)")
+      ->type_name("N");
   add_training_options(*verb, args->training);
   verb->add_option("--price", args->price, "Price of a chip for an hour, in any currency: adds costs")->type_name("P");
   verb->add_flag("--print", args->print, "Print the program of the phase");
@@ -292,6 +321,7 @@ void add_model(CLI::App& app, int& code) {
       ->type_name("FILE");
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
                         {"Machines", "--on --phase --tp --pp --ep --dp --rate --plan --library --price"},
+                        {"Images", "--images --image-size"},
                         {"Layouts", "--chips --best --svg"},
                         {"Serving", "--serve --output-tokens --engine --serving"},
                         {"Speculative decoding", "--speculate --acceptance --draft"},

@@ -137,6 +137,7 @@ Result<ModelConfig> read_nested(const Json& object, const std::string& source) {
   std::vector<std::string> others;
   for (const char* unused : {"language_model_only", "vision_soft_tokens_per_image"}) outer.skip(unused);
   const Json* vision = outer.find_object("vision_config");
+  const std::int64_t image_tokens = outer.read_integer_or("mm_tokens_per_image", 256, 1, max_tokens);
   if (outer.find_object("audio_config") != nullptr) others.emplace_back("audio_config");
   RIDGE_TRY_STATUS(outer.check_all_read("a config with text_config"));
   RIDGE_TRY(config, read_config(*inner, source, "text_config.", tie));
@@ -145,14 +146,14 @@ Result<ModelConfig> read_nested(const Json& object, const std::string& source) {
     config.quantization = read;
   }
   if (vision != nullptr) {
-    RIDGE_TRY(encoders, read_vision(*vision, source, "vision_config.", config.width));
-    if (encoders)
-      config.encoders = *std::move(encoders);
-    else
+    RIDGE_TRY(read, read_vision(*vision, source, "vision_config.", config.width, image_tokens));
+    if (read) {
+      config.encoders = std::move(read->parts);
+      config.vision = std::move(read->config);
+    } else {
       others.emplace(others.begin(), "vision_config");
+    }
   }
-  if (!config.encoders.empty())
-    config.notes.emplace_back("vision_config: this part is counted in parameters and memory, but is in no program");
   for (const auto& [name, path] : outer.keys_read())
     if (name == "tie_word_embeddings" || name == "quantization_config") config.keys.emplace(name, path);
   for (const std::string& part : others) config.notes.push_back(fmt::format("{}: this part is not counted", part));

@@ -60,6 +60,7 @@ struct RecurrentConfig {
   std::int64_t value_size = 0;  // Elements of a head's value; Mamba-1: 1
   std::int64_t conv_size = 0;   // Tokens that the convolution before the recurrence sees
   std::int64_t step_rank = 0;   // Mamba-1: elements from which the time step of each channel is computed
+  std::int64_t chunk = 64;      // Tokens that kernels for several tokens compute together; Mamba-1: not used
   bool has_conv_bias = false;
   bool has_bias = false;                  // True if the matrices into and out of the mixer have biases
   std::optional<DType> state_dtype = {};  // Format of the state; without it, that of the activations
@@ -75,7 +76,31 @@ struct HeadConfig {
   bool has_values = true;  // False if values are the keys before their norm, so that they have no matrix (Gemma 4)
 };
 
-// A part that turns images into vectors of tokens. It is counted, but in no program.
+// Projector after the layers of a vision encoder.
+enum class VisionProjector {
+  pooled,   // A norm, the mean over the patches of a token, a norm, and one matrix (Gemma 3)
+  merged,   // A norm, and two matrices with biases on all patches of a token (Qwen3-VL)
+  shuffled  // The same without biases, and a matrix to the language model (Llama 4)
+};
+
+// A transformer that turns images into vectors of tokens (vision_program.h). Images are squares.
+struct VisionConfig {
+  std::int64_t layers = 0, width = 0, heads = 0, feed_forward = 0;
+  std::int64_t patch = 0;         // Pixels along a side of a patch
+  std::int64_t patch_values = 0;  // Numbers of a patch: its pixels, times channels and frames
+  std::int64_t merged = 1;        // Patches along a side of what becomes one token
+  std::int64_t image_size = 0;    // Pixels along a side of an image; 0 if images have any size
+  std::int64_t positions = 0;     // Rows of the position embedding; 0 if it has one for each patch
+  std::int64_t inner_width = 0;   // Width between the matrices of the projector
+  std::int64_t text_width = 0;    // Elements of a token's vector in the language model
+  std::int64_t deep_layers = 0;   // Layers whose results have a projector of their own
+  std::string activation = {};    // As the file calls it
+  bool has_class_token = false;   // True if one more vector passes the layers; patches and norm have no biases then
+  bool has_rotary = false;        // True if queries and keys have rotary positions
+  VisionProjector projector = VisionProjector::pooled;
+};
+
+// A part that turns images into vectors of tokens, which no token of a text uses.
 struct EncoderPart {
   std::string name;
   std::int64_t layers = 0;  // 0 for a projector
@@ -134,6 +159,7 @@ struct ModelConfig {
   std::optional<ExpertConfig> experts = {};
   std::optional<QuantizationConfig> quantization = {};
   std::vector<EncoderPart> encoders = {};
+  std::optional<VisionConfig> vision = {};  // Set if the encoder has programs
   std::vector<LayerConfig> layers = {};
   // Common name of each key that was read, and its path in the file.
   std::map<std::string, std::string, std::less<>> keys = {};

@@ -56,7 +56,12 @@ void add_product(ProgramWriter& out, const StepSizes& sizes, DType weights, std:
 // Adds what mixes the tokens, from the layer's input x$ to y$, which includes x$. Without a feed-forward part, y$ is
 // the layer's result.
 void add_mixer(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer, std::string_view result);
-// Adds linear attention or Mamba for one new token, from h$, the norm of the layer's input, to o$.
+// Note on the programs of linear attention for several tokens.
+inline constexpr const char* delta_chunk_note =
+    "the programs of linear attention have the work of a prompt in chunks of 64 tokens, not its values: they multiply "
+    "by "
+    "a matrix where the model solves with it, and a chunk's values do not correct the states after it";
+// Adds linear attention or Mamba, from h$, the norm of the layer's input, to o$.
 void add_gated_delta(ProgramWriter& out, const StepSizes& sizes);
 void add_mamba1(ProgramWriter& out, const StepSizes& sizes);
 void add_mamba2(ProgramWriter& out, const StepSizes& sizes);

@@ -144,7 +144,8 @@ RecurrentConfig read_mamba2(KeyReader& reader, const FamilyConventions& family, 
                       .heads = reader.read_integer("mamba_num_heads", 1, max_heads),
                       .key_size = reader.read_integer("ssm_state_size", 1, max_size),
                       .value_size = reader.read_integer("mamba_head_dim", 1, max_size),
-                      .conv_size = reader.read_integer("conv_kernel", 2, max_heads)};
+                      .conv_size = reader.read_integer("conv_kernel", 2, max_heads),
+                      .chunk = reader.read_integer_or("chunk_size", 256, 1, max_size)};
   if (out.heads % out.groups != 0)
     reader.fail("mamba_num_heads", fmt::format("expected a multiple of {}, which is {}, found {}",
                                                reader.path_of("n_groups"), out.groups, out.heads));

@@ -3,37 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <tuple>
 
 #include "ridge/base/ceil_div.h"
-#include "ridge/base/string_util.h"
+#include "ridge/model/activations.h"
+#include "ridge/model/count.h"
 #include "ridge/model/layer_programs.h"
 
 namespace ridge::model {
 namespace {
 
-// Names in config files, and the notation's functions. Source: ACT2FN in Hugging Face's transformers.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> activations{
-    {{"silu", "silu({0})"},
-     {"swish", "silu({0})"},
-     {"gelu", "gelu({0})"},
-     {"gelu_new", "gelu_tanh({0})"},
-     {"gelu_fast", "gelu_tanh({0})"},
-     {"gelu_pytorch_tanh", "gelu_tanh({0})"},
-     {"relu", "relu({0})"},
-     {"relu2", "relu({0}) * relu({0})"},
-     {"sigmoid", "sigmoid({0})"}}};
-
 Result<std::string> find_function(const ModelConfig& config) {
   if (config.activation.empty()) return std::string(config.is_gated ? "silu({0})" : "gelu_tanh({0})");
-  for (const auto& [name, function] : activations)
-    if (config.activation == name) return std::string(function);
-  return input_error(
-      fmt::format("{}: expected silu, gelu, gelu_pytorch_tanh, relu, relu2 or sigmoid as activation, found '{}'",
-                  config.name, make_printable(config.activation)),
-      "programs have no such function; the counts without --on need none");
+  return find_activation(config.activation, config.name);
 }
 
 // Returns the notation's format of quantized matrices.
@@ -119,13 +102,9 @@ Status check_key_heads(const ModelConfig& config, std::int64_t kv_heads, std::in
   return divide(config, "key heads", kv_heads, "--tp", chips, unused);
 }
 
-// Checks the chips and the tokens of layers with a recurrence.
+// Checks the chips of layers with a recurrence.
 Status check_recurrent(const ModelConfig& config, const StepOptions& options) {
   if (!config.recurrent) return Done{};
-  if (options.new_tokens > 1)
-    return input_error(
-        fmt::format("{}: expected one new token of each sequence, found {}", config.name, options.new_tokens),
-        "the recurrence of its layers has no program for several tokens yet");
   const std::int64_t chips = options.layout.tensor;
   if (has_mixer(config, Mixer::mamba1) && chips > 1)
     return input_error(fmt::format("{}: expected --tp 1, found {}", config.name, chips),
@@ -388,10 +367,17 @@ std::vector<std::string> note_omissions(const StepSizes& sizes) {
   if (config.experts && config.quantization && config.quantization->method == QuantizationMethod::mxfp4 &&
       config.experts->width / count_chips_of_expert(options.layout) % dtype_info(DType::mxfp4).block != 0)
     notes.emplace_back("a chip's columns of experts are filled up to whole blocks of mxfp4");
+  if (has_mixer(config, Mixer::gated_delta) && options.new_tokens > 1) notes.emplace_back(delta_chunk_note);
   if (config.has_sinks) notes.emplace_back("the learned score of each head (a sink) is not in the programs");
   if (config.quantization && config.quantization->method != QuantizationMethod::mxfp4)
     notes.emplace_back("scales and zero points of quantized weights are counted as memory, not in the programs");
   return notes;
+}
+
+// Returns lines at the start of a program whose results are not the model's, or nothing.
+std::string comment_omissions(const StepOptions& options, bool has_delta) {
+  if (!has_delta || options.new_tokens == 1) return {};
+  return fmt::format("# Not in this program: {}\n", delta_chunk_note);
 }
 
 }  // namespace
@@ -419,7 +405,8 @@ Result<std::string> write_layer_program(const ModelConfig& config, const StepOpt
   const auto count = static_cast<std::int64_t>(config.layers.size());
   if (layer < 0 || layer >= count)
     return usage_error(fmt::format("expected --layer from 0 to {}, found {}", count - 1, layer));
-  return write_layer(sizes, config.layers[static_cast<std::size_t>(layer)], 1).text;
+  const LayerConfig& kind = config.layers[static_cast<std::size_t>(layer)];
+  return comment_omissions(options, kind.mixer == Mixer::gated_delta) + write_layer(sizes, kind, 1).text;
 }
 
 Result<std::string> write_model_program(const ModelConfig& config, const StepOptions& options) {
@@ -444,7 +431,7 @@ Result<std::string> write_model_program(const ModelConfig& config, const StepOpt
     out.add("x", "B, D", fmt::format("sum(where(index(S) == size(S) - 1, {}, 0) over S)", last));
   }
   add_head(out, sizes);
-  return out.text();
+  return comment_omissions(options, has_mixer(config, Mixer::gated_delta)) + out.text();
 }
 
 }  // namespace ridge::model

@@ -62,6 +62,13 @@ void ProgramWriter::add_stored(std::string_view name, DType dtype, std::string_v
   add_statement(name, fmt::format(": {}[{}]", dtype_name(dtype), dims), expression);
 }
 
+void ProgramWriter::add_indices(std::string_view name, std::string_view dims, std::string_view expression) {
+  const std::size_t comma = dims.rfind(", ");
+  const std::string last(comma == std::string_view::npos ? dims : dims.substr(comma + 2));
+  add_input("data", "any" + last, DType::int32, last);
+  add_stored(name, DType::int32, dims, fmt::format("{} + 0 * any{}", expression, last));
+}
+
 void ProgramWriter::add_replacing(std::string_view name, DType dtype, std::string_view dims, std::string_view input,
                                   std::string_view expression) {
   add_statement(name, fmt::format(": {}[{}] replaces {}", dtype_name(dtype), dims, with_suffix(input)), expression);

@@ -27,6 +27,9 @@ class ProgramWriter {
   void add(std::string_view name, std::string_view dims, std::string_view expression);
   // Adds a statement whose result is stored in this format.
   void add_stored(std::string_view name, DType dtype, std::string_view dims, std::string_view expression);
+  // Adds a tensor of indices, which gathers and scatters take. An expression must read a tensor; this one adds 0 times
+  // an input of integers along its last dimension.
+  void add_indices(std::string_view name, std::string_view dims, std::string_view expression);
   // Adds a statement whose result takes the memory of an input of the same format.
   void add_replacing(std::string_view name, DType dtype, std::string_view dims, std::string_view input,
                      std::string_view expression);

@@ -3,15 +3,22 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ridge/model/config.h"
 #include "ridge/model/key_reader.h"
 
 namespace ridge::model {
 
+struct VisionParts {
+  VisionConfig config;
+  std::vector<EncoderPart> parts;
+};
+
 // Returns the encoder and its projector to vectors of `text_width`, or nullopt for a model_type that is not known.
-// `prefix` is the path of the object in the file. Errors: an unknown or missing key, a wrong value.
-Result<std::optional<std::vector<EncoderPart>>> read_vision(const Json& object, const std::string& source,
-                                                            const std::string& prefix, std::int64_t text_width);
+// `prefix` is the path of the object in the file; `image_tokens` are those of an image of Gemma 3.
+// Errors: an unknown or missing key, a wrong value.
+Result<std::optional<VisionParts>> read_vision(const Json& object, const std::string& source, const std::string& prefix,
+                                               std::int64_t text_width, std::int64_t image_tokens);
 
 }  // namespace ridge::model

@@ -21,12 +21,13 @@ double expected_or_bound(const ModelStep& step) { return step.predicted_s ? step
 bool has_prediction(const ModelOnMachine& x) { return x.decode.predicted_s.has_value(); }
 
 // "24.3 ms at least", "27.1 ms (25.0 to 30.2 ms; at least 24.3 ms)"
-std::string time_text(const ModelStep& step) {
-  if (!step.predicted_s) return readable_seconds(step.bound_s) + " at least";
-  return fmt::format("{} ({} to {}; at least {})", readable_seconds(step.predicted_s->expected),
-                     readable_seconds(step.predicted_s->low), readable_seconds(step.predicted_s->high),
-                     readable_seconds(step.bound_s));
+std::string time_text(double bound_s, const std::optional<Interval>& predicted_s) {
+  if (!predicted_s) return readable_seconds(bound_s) + " at least";
+  return fmt::format("{} ({} to {}; at least {})", readable_seconds(predicted_s->expected),
+                     readable_seconds(predicted_s->low), readable_seconds(predicted_s->high),
+                     readable_seconds(bound_s));
 }
+std::string time_text(const ModelStep& step) { return time_text(step.bound_s, step.predicted_s); }
 
 std::string machine_text(const ModelOnMachine& x) { return chips_text(x.machine, x.layout.chips(), x.hosts); }
 
@@ -102,6 +103,27 @@ std::string memory_text(const ModelOnMachine& x) {
 // "24.3 ms (20.1 to 30.2 ms)"
 std::string interval_text(const Interval& x) {
   return fmt::format("{} ({} to {})", readable_seconds(x.expected), readable_seconds(x.low), readable_seconds(x.high));
+}
+
+// "2 images of 896 x 896 pixels take 3.2 ms at least: 12.3 TFLOP, 4 096 patches and 256 tokens each"
+std::string images_text(const ImageStep& x) {
+  const std::int64_t patches = x.image.patches_per_side * x.image.patches_per_side;
+  return fmt::format("{0} of {1} x {1} pixels {2} {3}: {4}; {5} and {6} each", count_text(x.images_per_chip, "image"),
+                     x.image.image_size, x.images_per_chip == 1 ? "takes" : "take", time_text(x.step),
+                     format_with_prefix(x.step.flops, "FLOP"),
+                     patches == 1 ? "1 patch" : fmt::format("{} patches", group_digits(patches)),
+                     count_text(x.image.tokens, "token"));
+}
+
+// "after 33.8 ms at least (1 024 tokens of one sequence, with 2 images)"
+std::string first_token_text(const ModelOnMachine& x) {
+  const bool is_one = x.prefill_sequences == 1;
+  std::string images;
+  if (x.images) images = fmt::format(", with {}{}", count_text(x.images->images, "image"), is_one ? "" : " each");
+  return fmt::format("after {} ({} of {} sequence{}{})",
+                     time_text(x.first_token_bound_s(), x.first_token_predicted_s()),
+                     count_text(*x.counts.context, "token"), is_one ? "one" : group_digits(x.prefill_sequences),
+                     is_one ? "" : "s", images);
 }
 
 std::string served_text(const ServedTimes& x) {
@@ -201,15 +223,15 @@ std::string machines_table(const std::vector<ModelOnMachine>& machines, const Te
                            format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"),
                            rate_text(x.tokens_per_s_per_chip())});
     if (is_predicted)
-      for (const ModelStep* step : {&x.decode, &x.prefill})
-        row.push_back(step->predicted_s ? readable_seconds(step->predicted_s->expected) : "-");
+      for (const std::optional<Interval>& time : {x.decode.predicted_s, x.first_token_predicted_s()})
+        row.push_back(time ? readable_seconds(time->expected) : "-");
     if (is_served)
       for (const Interval& served : {x.served->token_s, x.served->first_token_s})
         row.push_back(readable_seconds(served.expected));
     if (is_speculated) row.push_back(readable_seconds(x.speculation->step.token_s()));
     if (has_price) row.push_back(format_significant(*compute_token_cost(x).per_million, 3));
     row.push_back(readable_seconds(x.decode.bound_s));
-    row.push_back(x.no_prefill.empty() ? readable_seconds(x.prefill.bound_s) : "-");
+    row.push_back(readable_seconds(x.first_token_bound_s()));
     row.push_back(readable_bytes(x.memory_bytes()));
     row.push_back(x.max_batch ? group_digits(*x.max_batch) : "-");
     cells.push_back(std::move(row));
@@ -225,8 +247,6 @@ std::vector<std::string> list_caveats(const std::vector<ModelOnMachine>& machine
   const auto predicted = std::count_if(machines.begin(), machines.end(), has_prediction);
   for (const ModelOnMachine& x : machines) {
     if (!x.unavailable.empty()) out.push_back(x.unavailable);
-    if (!x.no_prefill.empty() && &x == &machines.front() && machines.size() > 1)
-      out.push_back("first token without a time: " + x.no_prefill);
     if (!x.not_on_record.empty()) out.push_back(not_on_record_text(x.machine, x.not_on_record));
     if (predicted > 0 && x.unavailable.empty() && !has_prediction(x))
       out.push_back(fmt::format("{}: tokens/s at the bound, because there is no prediction{}{}", x.machine,
@@ -262,11 +282,12 @@ std::string comparison_line(const model::ModelCount& count, const std::vector<Mo
 }
 
 // Time as bound and prediction.
-Json time_json(const ModelStep& step) {
-  Json out{{"bound", step.bound_s}, {"low", nullptr}, {"expected", nullptr}, {"high", nullptr}};
-  if (step.predicted_s) out.update(interval_json(*step.predicted_s));
+Json time_json(double bound_s, const std::optional<Interval>& predicted_s) {
+  Json out{{"bound", bound_s}, {"low", nullptr}, {"expected", nullptr}, {"high", nullptr}};
+  if (predicted_s) out.update(interval_json(*predicted_s));
   return out;
 }
+Json time_json(const ModelStep& step) { return time_json(step.bound_s, step.predicted_s); }
 
 // Tokens per second at the bound and at the predicted times.
 Json rate_json(double tokens, const ModelStep& step) {
@@ -305,6 +326,19 @@ Json module_json(const ModuleStep& m) {
           {"predicted_s", m.predicted_s ? interval_json(*m.predicted_s) : Json(nullptr)}};
 }
 
+Json images_json(const ImageStep& x) {
+  Json out{{"images", x.images},
+           {"image_size", x.image.image_size},
+           {"tokens_per_image", x.image.tokens},
+           {"images_per_chip", x.images_per_chip},
+           {"time_s", time_json(x.step)},
+           {"flops", x.step.flops},
+           {"bytes", x.step.bytes},
+           {"ops", Json::array()}};
+  for (const ModuleStep& module : x.step.modules) out["ops"].push_back(module_json(module));
+  return out;
+}
+
 Json stage_json(const StageStep& stage) {
   return {{"first_layer", stage.first_layer}, {"layers", stage.layers},
           {"time_lower_s", stage.bound_s},    {"weight_bytes", stage.parameter_bytes + stage.scale_bytes},
@@ -338,7 +372,7 @@ Json machine_json(const ModelOnMachine& x) {
       {"layout", {{"tp", x.layout.tensor}, {"pp", x.layout.pipeline}, {"ep", x.layout.expert}, {"dp", x.layout.data}}},
       {"time_s", time_json(step)},
       {"tokens_per_s", rate_json(static_cast<double>(x.tokens()), step)},
-      {"ttft_s", x.no_prefill.empty() ? time_json(x.prefill) : Json(nullptr)},
+      {"ttft_s", time_json(x.first_token_bound_s(), x.first_token_predicted_s())},
       {"tpot_s", time_json(x.decode)},
       {"per_chip",
        {{"weight_bytes", step.parameter_bytes + x.scale_bytes},
@@ -361,6 +395,7 @@ Json machine_json(const ModelOnMachine& x) {
   for (const TimeShare& share : divide_bound(step))
     out["shares"][std::string(share.name)] = share.seconds / step.bound_s;
   if (x.layout.pipeline > 1) out["pipeline"] = pipeline_json(step);
+  if (x.images) out["images"] = images_json(*x.images);
   if (x.served) out["served"] = served_json(*x.served);
   if (x.speculation) out["speculation"] = speculation_json(*x.speculation);
   if (x.price) out["cost"] = token_cost_json(x);
@@ -400,12 +435,8 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   }
   add_line(out, x.speculation ? "without speculation  " + phase_line(x)
                               : fmt::format("{}: {}{}", subject, phase_line(x), missed_rate));
-  if (!x.no_prefill.empty()) add_line(out, "first token  without a time: " + x.no_prefill);
-  if (x.phase == ModelPhase::decode && x.no_prefill.empty())
-    add_line(out, fmt::format("first token  after {} ({} of {} sequence{})", time_text(x.prefill),
-                              count_text(*x.counts.context, "token"),
-                              x.prefill_sequences == 1 ? "one" : group_digits(x.prefill_sequences),
-                              x.prefill_sequences == 1 ? "" : "s"));
+  if (x.phase == ModelPhase::decode) add_line(out, "first token  " + first_token_text(x));
+  if (x.images) add_line(out, "images  on one chip, " + images_text(*x.images));
   if (x.served) add_line(out, "served  " + served_text(*x.served));
   if (x.price) add_line(out, "cost  " + token_cost_text(x));
   add_line(out, "memory  " + memory_text(x));

@@ -229,11 +229,12 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
     for (const StageStep& stage : sized.decode.stages) RIDGE_TRY_STATUS(solve_limits(config, request, stage, out));
   out.decode = std::move(sized.decode);
   out.prefill_sequences = request.phase == ModelPhase::decode ? request.data_parallel : request.counts.batch;
-  if (request.phase == ModelPhase::decode && config.recurrent && *request.counts.context > 1) {
-    out.no_prefill = "the recurrence of its layers has no program for several tokens yet";
-  } else {
-    RIDGE_TRY(prefill, predictor.predict(out.layout, out.prefill_sequences, ModelPhase::prefill));
-    out.prefill = std::move(prefill);
+  RIDGE_TRY(prefill, predictor.predict(out.layout, out.prefill_sequences, ModelPhase::prefill));
+  out.prefill = std::move(prefill);
+  if (request.images) {
+    RIDGE_TRY(images, predict_images(config, *request.images, request.counts, out.prefill_sequences, out.layout,
+                                     machine, request.plan));
+    out.images = std::move(images);
   }
   out.scale_bytes = out.step().scale_bytes;
   if (request.serving) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ridge/model/count.h"
+#include "ridge/plan/model/images.h"
 #include "ridge/plan/model/serving.h"
 #include "ridge/plan/model/speculation.h"
 #include "ridge/plan/model/step.h"
@@ -20,6 +21,7 @@ struct ModelRequest {
   std::optional<PlanRequest> plan = {};                // If set, kernels are planned and predicted
   std::optional<ServingRequest> serving = {};          // If set, served times are predicted
   std::optional<SpeculationRequest> speculation = {};  // If set, the phase is decoding
+  std::optional<ImageRequest> images = {};             // If set, the time of the prompts' images is predicted
   std::optional<double> price = {};                    // Price of a chip for an hour
   // Tokens per second that each sequence must get. Batch and chips are then those with the most tokens per second and
   // chip; `counts.batch` is not used.
@@ -40,7 +42,6 @@ struct ModelOnMachine {
   std::optional<double> rate = {};              // Requested tokens per second of each sequence
   ModelStep decode = {};                        // A token of each sequence
   ModelStep prefill = {};                       // All tokens of `prefill_sequences` sequences
-  std::string no_prefill = {};                  // Reason why there is no time of prefill; usually empty
   std::int64_t prefill_sequences = 1;           // The batch if prefill is the phase, else one of each data rank
   std::vector<std::string> not_on_record = {};  // Times that the machine's file lacks, so that they count as 0
   std::string unavailable = {};                 // Reason why there are no numbers; all others are then empty
@@ -49,6 +50,7 @@ struct ModelOnMachine {
   std::optional<double> capacity_bytes = {};    // Capacity of one chip's memory; nullopt if not on record
   std::optional<ServedTimes> served = {};       // Set if requested
   std::optional<Speculation> speculation = {};  // Set if requested
+  std::optional<ImageStep> images = {};         // Images of the prompts of `prefill`; set if requested
   std::optional<double> price = {};             // Price of a chip for an hour
   std::optional<double> power_w = {};           // Power of a chip; nullopt if not on record
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
@@ -56,6 +58,15 @@ struct ModelOnMachine {
 
   std::optional<BreakEven> break_even = {};  // With the machine of the preceding answer, if there are two
 
+  // Time from the start of the prompts' images, or of prefill without images, to the first token.
+  double first_token_bound_s() const { return prefill.bound_s + (images ? images->step.bound_s : 0); }
+  // The same as predicted; nullopt without a prediction
+  std::optional<Interval> first_token_predicted_s() const {
+    if (!images || !prefill.predicted_s) return prefill.predicted_s;
+    if (!images->step.predicted_s) return std::nullopt;
+    const Interval &a = *prefill.predicted_s, &b = *images->step.predicted_s;
+    return Interval{a.low + b.low, a.expected + b.expected, a.high + b.high};
+  }
   const ModelStep& step() const { return phase == ModelPhase::decode ? decode : prefill; }
   double memory_bytes() const {
     const double draft = speculation ? speculation->draft_weight_bytes + speculation->draft_cache_bytes : 0;

@@ -7,6 +7,7 @@
 
 #include "ridge/base/ceil_div.h"
 #include "ridge/base/check.h"
+#include "ridge/base/contains.h"
 #include "ridge/plan/model/machine.h"
 
 namespace ridge {
@@ -197,10 +198,10 @@ ServedTimes predict_serving(const ServingWork& work, const ServingConstants& c) 
 
 Result<ServedTimes> predict_served_model(const model::ModelConfig& config, const ModelRequest& request,
                                          const Machine& machine) {
-  if (!request.serving->constants && machine.name != "h100" && machine.name != "h200")
-    return input_error(
-        fmt::format("no engine was measured on {}; served times are known on h100 and h200", machine.name),
-        "leave out --serve for the bound, or give constants: --serving FILE");
+  if (!request.serving->constants && !contains(measured_serving_machines, machine.name))
+    return input_error(fmt::format("no engine was measured on {}; served times are known on {}", machine.name,
+                                   fmt::join(measured_serving_machines, " and ")),
+                       "leave out --serve for the bound, or give constants: --serving FILE");
   RIDGE_TRY(work, count_serving_work(config, request, machine));
   ServedTimes out = predict_serving(work, request.serving->used_constants());
   out.source = request.serving->source;

@@ -39,6 +39,8 @@ Result<ServingConstants> parse_serving_constants(std::string_view csv, const std
 enum class ServingEngine { vllm, sglang, trtllm };
 inline constexpr std::array serving_engines = {ServingEngine::vllm, ServingEngine::sglang, ServingEngine::trtllm};
 std::string_view name(ServingEngine engine);
+// Machines on which engines were measured; the built-in constants hold on no others.
+inline constexpr std::array<std::string_view, 2> measured_serving_machines = {"h100", "h200"};
 
 struct ServingRequest {
   std::int64_t output_tokens = 1;  // Tokens that each request receives

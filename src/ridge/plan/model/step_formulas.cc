@@ -16,17 +16,28 @@ namespace {
 constexpr std::int64_t max_formula_chips = 64;
 constexpr std::int64_t max_formula_context = std::int64_t{1} << 24;
 
-// Returns a context up to the window, whose masks a program leaves out, or a longer one.
-std::int64_t choose_sample_context(const model::ModelConfig& config, bool within_window) {
-  if (within_window) return config.window;
-  const std::int64_t context = std::max<std::int64_t>(64, 4 * config.window);
+// Returns the contexts up to which the programs of a phase differ from those of longer ones: tokens of a window, whose
+// mask they leave out, and tokens of which an indexer chooses none.
+std::vector<std::int64_t> list_context_limits(const model::ModelConfig& config, ModelPhase phase) {
+  std::vector<std::int64_t> out;
+  if (config.window > 0 && phase == ModelPhase::prefill) out.push_back(config.window);
+  if (config.indexer) out.push_back(config.indexer->chosen);
+  return out;
+}
+
+// Returns a context up to the limit, or one beyond all limits if it is 0. Chunks of a recurrence are full.
+std::int64_t choose_sample_context(const model::ModelConfig& config, std::int64_t limit) {
+  if (limit > 0) return limit;
+  const std::int64_t chosen = config.indexer ? config.indexer->chosen : 0,
+                     chunk = config.recurrent ? config.recurrent->chunk : 0;
+  const std::int64_t context = std::max<std::int64_t>({64, 4 * config.window, 4 * chosen, 2 * chunk});
   return config.learned_positions > 0 ? std::min(context, config.learned_positions) : context;
 }
 
 Result<model::ModelPrograms> write_sample(const model::ModelConfig& config, ModelPhase phase,
                                           const model::CountOptions& options, std::int64_t chips,
-                                          bool within_window = false) {
-  const std::int64_t context = choose_sample_context(config, within_window);
+                                          std::int64_t limit = 0) {
+  const std::int64_t context = choose_sample_context(config, limit);
   return model::write_programs(config, {.weight_dtype = options.weight_dtype,
                                         .cache_dtype = options.cache_dtype,
                                         .batch = 2,
@@ -62,9 +73,10 @@ Result<ChipFormulas> size_chips(const model::ModelConfig& config, const model::C
                                 std::int64_t chips) {
   RIDGE_TRY(prefill, write_sample(config, ModelPhase::prefill, options, chips));
   RIDGE_TRY(decode, write_sample(config, ModelPhase::decode, options, chips));
-  ChipFormulas out{.chips = chips, .notes = decode.notes};
+  ChipFormulas out{.chips = chips, .prefill_notes = prefill.notes, .decode_notes = decode.notes};
   // The page says itself which contexts are too long.
-  std::erase_if(out.notes, [](const std::string& note) { return note.starts_with("the context of "); });
+  for (std::vector<std::string>* notes : {&out.prefill_notes, &out.decode_notes})
+    std::erase_if(*notes, [](const std::string& note) { return note.starts_with("the context of "); });
   RIDGE_TRY_STATUS(add_phase(prefill, out.prefill_collectives, out.sizes));
   RIDGE_TRY_STATUS(add_phase(decode, out.decode_collectives, out.sizes));
   return out;
@@ -139,7 +151,7 @@ void add_memory(const Program& program, bool shares_embedding, const KernelGroup
     const Polynomial bytes = stored_bytes(program, tensor);
     inputs += bytes;
     if (shares_embedding && tensor.name == "embedding") continue;  // The embedding's program has it
-    (uses.of_tensor[t] == InputUse::cache ? out.cache : out.parameters) += bytes;
+    (uses.of_tensor[t] == InputUse::parameter ? out.parameters : out.cache) += bytes;
   }
   for (const Polynomial& live : list_live_bytes(program, groups)) {
     Polynomial activations = live - inputs;
@@ -181,7 +193,8 @@ Result<PartFormula> make_part(const model::PartProgram& part, const std::vector<
          .units = list_units(formulas.statements, group),
          .bytes = whole.bytes(),
          .parameter_bytes = count_read_bytes(program, formulas.statements, group, InputUse::parameter),
-         .cache_bytes = count_read_bytes(program, formulas.statements, group, InputUse::cache)});
+         .cache_bytes = count_read_bytes(program, formulas.statements, group, InputUse::cache) +
+                        count_read_bytes(program, formulas.statements, group, InputUse::state)});
   }
   add_memory(program, part.shares_embedding, groups, out);
   out.slides = sizes.contains("U");
@@ -209,10 +222,26 @@ std::vector<model::CountOptions> list_formats(const model::ModelConfig& config, 
   return out;
 }
 
+Result<StepFormulas> make_step(const model::ModelConfig& config, ModelPhase phase, const model::CountOptions& formats,
+                               std::int64_t limit, const std::vector<std::string>& free_sizes) {
+  RIDGE_TRY(programs, write_sample(config, phase, formats, 1, limit));
+  StepFormulas out{phase, limit, formats.weight_dtype, formats.cache_dtype, {}};
+  for (const model::PartProgram& part : programs.parts) {
+    RIDGE_TRY(formula, make_part(part, free_sizes));
+    out.parts.push_back(std::move(formula));
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, const model::CountOptions& options) {
-  ModelFormulas out{.window = config.window, .max_positions = config.max_positions};
+  ModelFormulas out{.window = config.window,
+                    .has_chunks = config.has_chunks,
+                    .learned_positions = config.learned_positions,
+                    .max_positions = config.max_positions};
+  if (config.recurrent) out.recurrent_chunk = config.recurrent->chunk;
+  out.has_cache = has_mixer(config, model::Mixer::attention);
   out.max_context = config.learned_positions > 0 ? config.learned_positions : max_formula_context;
   RIDGE_TRY(chips, list_chips(config, options));
   out.chips = std::move(chips);
@@ -220,16 +249,14 @@ Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, cons
   out.free_sizes.assign(step_size_names.begin(), step_size_names.end());
   out.free_sizes.insert(out.free_sizes.end(), by_chips.begin(), by_chips.end());
   for (const model::CountOptions& formats : list_formats(config, options))
-    for (const auto& [phase, within_window] :
-         {std::pair{ModelPhase::prefill, false}, {ModelPhase::prefill, true}, {ModelPhase::decode, false}}) {
-      if (within_window && config.window < out.min_context) continue;
-      RIDGE_TRY(programs, write_sample(config, phase, formats, 1, within_window));
-      StepFormulas step{phase, within_window, formats.weight_dtype, formats.cache_dtype, {}};
-      for (const model::PartProgram& part : programs.parts) {
-        RIDGE_TRY(formula, make_part(part, out.free_sizes));
-        step.parts.push_back(std::move(formula));
+    for (const ModelPhase phase : {ModelPhase::prefill, ModelPhase::decode}) {
+      std::vector<std::int64_t> limits = list_context_limits(config, phase);
+      limits.push_back(0);
+      for (const std::int64_t limit : limits) {
+        if (limit > 0 && limit < out.min_context) continue;
+        RIDGE_TRY(step, make_step(config, phase, formats, limit, out.free_sizes));
+        out.steps.push_back(std::move(step));
       }
-      out.steps.push_back(std::move(step));
     }
   RIDGE_TRY(count, model::count_model(config, options));
   // Elements of mxfp4 contain their scales in the programs.

@@ -12,8 +12,9 @@
 
 namespace ridge {
 
-// Sequences, new tokens per sequence, tokens that layers with full attention see, and those that sliding layers see
-inline constexpr std::array step_size_names = {"B", "S", "T", "U"};
+// Sequences, new tokens per sequence, tokens that layers with full attention see, and those that sliding layers see; of
+// a recurrence the new tokens again, the chunks of them under two names, and the tokens of a chunk under two names
+inline constexpr std::array step_size_names = {"B", "S", "T", "U", "ST", "SC", "SP", "SL", "SK"};
 
 // Statements of a module that run at the same peak.
 struct UnitFormula {
@@ -42,7 +43,7 @@ struct PartFormula {
 
 struct StepFormulas {
   ModelPhase phase = ModelPhase::decode;
-  bool within_window = false;  // True if the formulas hold for contexts up to the window only, false for longer ones
+  std::int64_t max_context = 0;  // Contexts for which the formulas hold, unless others have a smaller limit; 0: all
   DType weight_dtype = DType::bf16, cache_dtype = DType::bf16;
   std::vector<PartFormula> parts = {};
 };
@@ -58,19 +59,25 @@ struct ChipFormulas {
   std::int64_t chips = 1;
   Bindings sizes = {};  // Values of the free sizes that follow from the chips
   std::vector<CollectiveFormula> prefill_collectives = {}, decode_collectives = {};
-  std::vector<std::string> notes = {};
+  std::vector<std::string> prefill_notes = {}, decode_notes = {};
 };
 
 struct ModelFormulas {
   std::vector<std::string> free_sizes = {};
-  std::vector<StepFormulas> steps = {};  // Both phases for each pair of formats; prefill with a window has two
+  // Both phases for each pair of formats. A phase has several if its programs change with the context; those with a
+  // limit are first.
+  std::vector<StepFormulas> steps = {};
   std::vector<ChipFormulas> chips = {};  // In ascending order
   std::int64_t window = 0;               // Tokens that sliding layers see; 0 without such layers
+  bool has_chunks = false;               // True if sliding layers see the tokens of their chunk of `window` tokens
+  std::int64_t recurrent_chunk = 0;      // Tokens of a chunk of a recurrence; 0 without one
+  bool has_cache = true;                 // False if all layers keep a state, whose size the context does not change
   std::int64_t min_context = 2;          // Prefill of one token is decoding, which other formulas count
   std::int64_t max_context = 0;
-  std::int64_t max_positions = 0;  // Tokens that the model is made for; 0 if not known
-  double scale_bytes = 0;          // Scales of quantized weights on all chips
-  double encoder_bytes = 0;        // Encoders, which are in no program and on each chip
+  std::int64_t learned_positions = 0;  // Tokens that the model has positions for; 0 for any number
+  std::int64_t max_positions = 0;      // Tokens that the model is made for; 0 if not known
+  double scale_bytes = 0;              // Scales of quantized weights on all chips
+  double encoder_bytes = 0;            // Encoders, which are in no program and on each chip
 };
 
 // Returns the formulas for the request's formats and others that the page offers. Errors: those of `predict_model` that

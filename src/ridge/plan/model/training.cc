@@ -78,7 +78,7 @@ void add_run(const TrainingRequest& request, TrainingStep& out) {
 
 }  // namespace
 
-Status check_training(const model::ModelConfig& config, const TrainingRequest& request, const Machine& machine) {
+Status check_training(const TrainingRequest& request, const Machine& machine) {
   const std::int64_t accumulated = request.accumulated.value_or(1);
   if (accumulated < 1 || request.data_parallel < 1 || request.counts.batch % accumulated != 0 ||
       request.counts.batch / accumulated % request.data_parallel != 0)
@@ -95,9 +95,6 @@ Status check_training(const model::ModelConfig& config, const TrainingRequest& r
     return usage_error(fmt::format("expected --utilisation above 0 and up to 1, found {:g}", *request.utilisation));
   if (request.price && !(*request.price >= 0 && *request.price <= max_price))
     return usage_error(fmt::format("expected --price from 0 to {:g}, found {:g}", max_price, *request.price));
-  if (config.recurrent)
-    return input_error(config.name + ": expected layers without a recurrence for --phase train",
-                       "the gradients of a recurrence are not there yet");
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
   return Done{};
 }
@@ -107,7 +104,7 @@ Result<TrainingStep> predict_training(const model::ModelConfig& config, const Tr
   if (request.zero_stage > 0 && request.data_parallel < 2)
     return usage_error(fmt::format("expected --zero {} together with --dp of at least 2", request.zero_stage),
                        "the data ranks divide the state");
-  RIDGE_TRY_STATUS(check_training(config, request, machine));
+  RIDGE_TRY_STATUS(check_training(request, machine));
   RIDGE_TRY(count, model::count_model(config, request.counts));
   TrainingPredictor predictor(config, request, machine, programs);
   RIDGE_TRY(sized, choose_training_chips(predictor, request, count_fewest_chips(count, request, machine)));

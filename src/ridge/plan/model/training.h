@@ -138,7 +138,7 @@ class TrainingPredictor {
 
 // Errors: a batch that ranks or parts do not divide, options out of range, layers with a recurrence, a machine without
 // a bandwidth.
-Status check_training(const model::ModelConfig& config, const TrainingRequest& request, const Machine& machine);
+Status check_training(const TrainingRequest& request, const Machine& machine);
 
 // Returns the answer. `programs` are those of the same config and request. Errors: those of `write_training_programs`,
 // a machine without a peak or bandwidth, a batch that the data ranks do not divide, options out of range.

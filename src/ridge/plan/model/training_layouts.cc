@@ -35,7 +35,7 @@ void keep_best_of_each_count(std::vector<TrainingStep>& layouts) {
 
 Result<TrainingRanking> rank_training_layouts(const model::ModelConfig& config, const TrainingLayoutRequest& request,
                                               const Machine& machine, TrainingProgramCache& programs) {
-  RIDGE_TRY_STATUS(check_training(config, request.training, machine));
+  RIDGE_TRY_STATUS(check_training(request.training, machine));
   RIDGE_TRY(counts, choose_chip_counts(config, request.chips, request.is_chip_range));
   const TrainingRequest& training = request.training;
   const model::StepOptions options{.batch = training.counts.batch, .context = *training.counts.context};

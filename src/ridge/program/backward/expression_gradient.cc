@@ -204,6 +204,9 @@ class ExpressionBackward {
         times(fmt::format("{0} * (1 - {0})", s));
         return Done{};
       }
+      case Function::softplus:
+        times(fmt::format("sigmoid({})", text(static_cast<std::size_t>(argument))));
+        return Done{};
       case Function::relu: times(fmt::format("({} > 0)", factor(argument))); return Done{};
       case Function::silu: {
         const std::string z = name_argument();
@@ -233,8 +236,7 @@ class ExpressionBackward {
     const Node& node = nodes_[i];
     NodeGradient g = *gradients_[i];
     const int argument = node.arguments[0];
-    std::string over;
-    for (const Axis& axis : node.over) over += (over.empty() ? "" : ", ") + format_axis(axis);
+    const std::string over = format_over(node);
     if (is_reducing_function(node.function)) {
       std::string sum = reduce(g, axes_[i]);
       if (node.function == Function::mean)
@@ -261,6 +263,12 @@ class ExpressionBackward {
     return Done{};
   }
 
+  static std::string format_over(const Node& node) {
+    std::string over;
+    for (const Axis& axis : node.over) over += (over.empty() ? "" : ", ") + format_axis(axis);
+    return over;
+  }
+
   bool is_norm(std::size_t i) const {
     const Function function = nodes_[i].function;
     return nodes_[i].kind == Node::Kind::along_dims &&
@@ -270,7 +278,7 @@ class ExpressionBackward {
   // Adds the norm of a node and the factor by which it scales its rows.
   void add_norm_tensors(std::size_t i) {
     const Node& node = nodes_[i];
-    const std::string suffix = "_" + result_name(), over = format_axis(node.over[0]);
+    const std::string suffix = "_" + result_name(), over = format_over(node);
     std::string x = name_node(node.arguments[0], "z" + suffix);
     if (node.function == Function::layernorm)
       x = add_tensor("c" + suffix, axes_[i], fmt::format("{0} - mean({0} over {1})", x, over));

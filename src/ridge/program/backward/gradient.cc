@@ -149,7 +149,105 @@ class BackwardWriter {
       return Done{};
     }
     if (routine.kind == RoutineKind::routed) return write_routed(s, routine, operands, gradient);
+    if (routine.kind == RoutineKind::scatter) {
+      const std::string& indices = program_.tensors[operands[1]].name;
+      add_term(s, operands[0], fmt::format("gather({}, {} over {})", gradient, indices, over));
+      return Done{};
+    }
+    if (routine.kind == RoutineKind::cumsum) {
+      // An element adds to the sums from its own on: to all but those before it.
+      const std::string before = names_.make_unique("sums_" + gradient);
+      add(s, before, axes_of(operands[0]), fmt::format("cumsum({} over {})", gradient, over));
+      add_term(s, operands[0], fmt::format("sum({0} over {1}) - {2} + {0}", gradient, over, before));
+      return Done{};
+    }
+    if (routine.kind == RoutineKind::scan) return write_scan(s, routine, gradient);
     return fail(s, std::string(routine_name(routine.kind)));
+  }
+
+  // Gradients of h = scan(a * h + x over T). That of h[t] is e[t] = dh[t] + a[t + 1] e[t + 1], a scan from the end
+  // along a dimension R with the same elements in reverse order. Then dx = e and da[t] = e[t] h[t - 1].
+  Status write_scan(int s, const Routine& routine, const std::string& gradient) {
+    const auto& body = std::get<Expression>(program_.statements[s].op);
+    const auto [a, x] = find_linear_step(body);
+    if (a < 0) return fail(s, "scan other than a * h + x with tensors a and x");
+    const Axis& along = routine.over[0];
+    const std::string over = format_axis(along), h = program_.tensors[body.result].name;
+    const std::string reverse = names_.make_unique("reverse_" + h);
+    out_.declarations.push_back(fmt::format("dims {} = {}", reverse, along.size(sizes_).value_or(1)));
+    const auto in_reverse = [&](int tensor) {
+      std::string out;
+      for (const Axis& axis : program_.tensors[tensor].axes)
+        out += (out.empty() ? "" : ", ") + (axis == along ? reverse : format_axis(axis));
+      return fmt::format("[{}]", out);
+    };
+    const auto name_new = [&](const std::string& name) { return names_.make_unique(fmt::format("{}_{}", name, h)); };
+    // An expression must read a tensor; indices add 0 times an input of integers.
+    const auto add_indices = [&](const std::string& name, const std::string& dim, const std::string& expression) {
+      const std::string any = name_new("any"), unique = name_new(name);
+      declare(any, DType::int32, fmt::format("[{}]", dim));
+      out_.statements.push_back({s, unique, fmt::format("{}: int32[{}] = {} + 0 * {}", unique, dim, expression, any)});
+      return unique;
+    };
+    const auto add_new = [&](const std::string& name, const std::string& axes, const std::string& expression) {
+      const std::string unique = name_new(name);
+      add(s, unique, axes, expression);
+      return unique;
+    };
+    const std::string back = add_indices("back", reverse, fmt::format("size({0}) - 1 - index({0})", reverse));
+    const std::string g =
+        add_new("dback", in_reverse(body.result), fmt::format("gather({}, {} over {})", gradient, back, over));
+    std::string factor = program_.tensors[a].name;
+    const bool a_varies = contains(program_.tensors[a].axes, along);
+    if (a_varies) {
+      const std::string next =
+          add_indices("next", reverse, fmt::format("min(size({0}) - index({0}), size({0}) - 1)", reverse));
+      factor = add_new("factor", in_reverse(a), fmt::format("gather({}, {} over {})", factor, next, over));
+    }
+    const std::string sums = name_new("sums");
+    add(s, sums, in_reverse(body.result), fmt::format("scan({} * {} + {} over {})", factor, sums, g, reverse));
+    const std::string forth = add_indices("forth", over, fmt::format("size({0}) - 1 - index({0})", over));
+    const auto return_to = [&](const std::string& tensor) {
+      return fmt::format("gather({}, {} over {})", tensor, forth, reverse);
+    };
+    const std::string e = add_new("e", axes_of(body.result), return_to(sums));
+    const std::string before =
+        add_indices("before", reverse, fmt::format("max(size({0}) - 2 - index({0}), 0)", reverse));
+    const std::string earlier =
+        add_new("earlier", in_reverse(body.result), fmt::format("gather({}, {} over {})", h, before, over));
+    const std::string product = fmt::format("where(index({0}) < size({0}) - 1, {1} * {2}, 0)", reverse, sums, earlier);
+    std::string missing = list_missing(body.result, a, along);
+    if (!a_varies) missing += (missing.empty() ? "" : ", ") + reverse;
+    const std::string summed = missing.empty() ? product : fmt::format("sum({} over {})", product, missing);
+    add_term(s, a, a_varies ? return_to(add_new("dfactor", in_reverse(a), summed)) : summed);
+    missing = list_missing(body.result, x, along);
+    if (!contains(program_.tensors[x].axes, along)) missing += (missing.empty() ? "" : ", ") + over;
+    add_term(s, x, missing.empty() ? e : fmt::format("sum({} over {})", e, missing));
+    return Done{};
+  }
+
+  // Returns the tensors a and x of the body a * h + x, or -1 if it is another one.
+  std::pair<int, int> find_linear_step(const Expression& scan) const {
+    const auto node = [&](int i) -> const Node& { return scan.nodes[static_cast<std::size_t>(i)]; };
+    const Node& sum = node(scan.nodes.back().arguments[0]);
+    const auto is_call = [](const Node& x, Function function) {
+      return x.kind == Node::Kind::call && x.function == function;
+    };
+    if (!is_call(sum, Function::add)) return {-1, -1};
+    const Node &product = node(sum.arguments[0]), &x = node(sum.arguments[1]);
+    if (!is_call(product, Function::multiply) || x.kind != Node::Kind::tensor) return {-1, -1};
+    const Node &a = node(product.arguments[0]), &h = node(product.arguments[1]);
+    if (a.kind != Node::Kind::tensor || h.kind != Node::Kind::previous || a.tensor == x.tensor) return {-1, -1};
+    return {a.tensor, x.tensor};
+  }
+
+  // Returns the axes of one tensor that the other lacks, except for one.
+  std::string list_missing(int from, int to, const Axis& except) const {
+    std::string missing;
+    for (const Axis& axis : program_.tensors[from].axes)
+      if (!contains(program_.tensors[to].axes, axis) && !(axis == except))
+        missing += (missing.empty() ? "" : ", ") + format_axis(axis);
+    return missing;
   }
 
   // Gradients of routed(x, w, i over X). The rows of x and of the gradient are sorted by expert, so that each expert

@@ -17,8 +17,8 @@ Polynomial multiply_extents(const std::vector<Axis>& axes) {
   return out;
 }
 
-// Returns a value that the page computes from preceding ones: `count` between `low` and `high`, or the expected
-// thousandths of experts that `rows` tokens choose.
+// Returns a value that the page computes from preceding ones: `count` between `low` and `high`, the expected
+// thousandths of experts that `rows` tokens choose, or the pairs of attention in chunks.
 Json model_value_json(const FlatValue& value, CountTable& counts) {
   if (value.mask && value.mask->mask.routing) {
     const IndexMask& mask = value.mask->mask;
@@ -36,6 +36,8 @@ Json model_value_json(const FlatValue& value, CountTable& counts) {
     for (const std::vector<Axis>& axes : gathered.indices) indices += multiply_extents(axes);
     return {{"count", counts.add(indices)}, {"high", counts.add(gathered.rows.extent())}};
   }
+  // Pairs of tokens of which the second sees the first in its chunk: the only region that these programs have.
+  if (value.mask) return {{"chunked", counts.add(Polynomial::make_symbol("S"))}};
   Json out{{"count", counts.add(value.count)}};
   if (value.low) out["low"] = counts.add(*value.low);
   if (value.high) out["high"] = counts.add(*value.high);
@@ -90,7 +92,9 @@ Json collectives_json(const std::vector<CollectiveFormula>& collectives, CountTa
 }
 
 Json chips_json(const ModelFormulas& formulas, const ChipFormulas& chips, CountTable& counts) {
-  Json out{{"chips", chips.chips}, {"sizes", Json::array()}, {"notes", chips.notes}};
+  Json out{{"chips", chips.chips},
+           {"sizes", Json::array()},
+           {"notes", {{"prefill", chips.prefill_notes}, {"decode", chips.decode_notes}}}};
   for (std::size_t i = step_size_names.size(); i < formulas.free_sizes.size(); ++i)
     out["sizes"].push_back(chips.sizes.at(formulas.free_sizes[i]));
   out["prefill"] = collectives_json(chips.prefill_collectives, counts);
@@ -150,6 +154,40 @@ Json asked_json(const ModelPage& page) {
   return out;
 }
 
+// Returns the constants of served times, and the machines on which they hold; null for all.
+Json serving_json(const ModelPage& page) {
+  if (!page.request.serving) return nullptr;
+  const ServingRequest& serving = *page.request.serving;
+  Json out{{"engine", name(serving.engine)},
+           {"output_tokens", serving.output_tokens},
+           {"source", serving.source},
+           {"layers", page.count.layers.size()},
+           {"expert_layers", std::count_if(page.count.layers.begin(), page.count.layers.end(),
+                                           [](const auto& layer) { return layer.kind.has_experts; })},
+           {"machines", nullptr},
+           {"constants", Json::object()}};
+  if (!serving.constants) out["machines"] = measured_serving_machines;
+  for (const NamedNumber<ServingConstants>& each : named_serving_constants())
+    out["constants"][std::string(each.name)] = serving.used_constants().*each.member;
+  return out;
+}
+
+// Returns the predicted times of the requested machines at the requested sizes.
+Json planned_json(const ModelPage& page) {
+  Json out = Json::object();
+  const auto interval_json = [](const Interval& x) {
+    return Json{{"low", x.low}, {"expected", x.expected}, {"high", x.high}};
+  };
+  for (const ModelOnMachine& answer : page.answers) {
+    if (!answer.unavailable.empty() || !answer.decode.predicted_s) continue;
+    const auto first = answer.first_token_predicted_s();
+    out[answer.machine] = {{"chips", answer.layout.tensor},
+                           {"token", interval_json(*answer.decode.predicted_s)},
+                           {"first", first ? interval_json(*first) : Json(nullptr)}};
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string model_page_data(const ModelPage& page) {
@@ -157,7 +195,13 @@ std::string model_page_data(const ModelPage& page) {
   Json out{{"schema", "ridge.model_page/1"},
            {"name", page.count.name},
            {"asked", asked_json(page)},
+           {"serving", serving_json(page)},
+           {"planned", planned_json(page)},
+           {"learned_positions", formulas.learned_positions},
            {"window", formulas.window},
+           {"has_chunks", formulas.has_chunks},
+           {"recurrent_chunk", formulas.recurrent_chunk},
+           {"has_cache", formulas.has_cache},
            {"min_context", formulas.min_context},
            {"max_context", formulas.max_context},
            {"max_positions", formulas.max_positions},
@@ -171,7 +215,7 @@ std::string model_page_data(const ModelPage& page) {
   std::set<Function> functions;
   for (const StepFormulas& step : formulas.steps) {
     Json one{{"phase", name(step.phase)},
-             {"within_window", step.within_window},
+             {"max_context", step.max_context},
              {"weights", dtype_name(step.weight_dtype)},
              {"cache", dtype_name(step.cache_dtype)},
              {"parts", Json::array()}};

@@ -18,7 +18,8 @@ function findFront(model, query) {
 }
 
 const frontTip = ({machine, chips, batch, speed, throughput}) =>
-  `${chipsText({chips, machine})}, ${countText(batch, 'sequence')}: ${significant(speed, 3)} tokens/s a sequence, ${rateText(throughput)} tokens/s a chip`;
+  `${chipsText({chips, machine})}, ${countText(batch, 'sequence')}: ${significant(speed, 3)} tokens/s a sequence, ${rateText(throughput)} tokens/s a chip` +
+  lackingTimes({machine, chips}).map((time) => `; too high without ${time}`).join('');
 
 // Returns the numbers 1, 2 and 5 times powers of ten between two numbers.
 function listTicks(low, high) {
@@ -79,15 +80,21 @@ class FrontPicture {
 function summarizeAnswer(model, query) {
   const answer = answerModel(model, query), {batch, machine} = query;
   if (answer.error) return {machine, error: answer.error};
-  const {decode, prefill, step, fits, maxBatch, query: {chips}} = answer;
-  return {machine, chips, speed: 1 / decode.bound, throughput: batch / decode.bound / chips, token: decode.bound, first: prefill.bound, memory: step.memory, fits, maxBatch};
+  const {decode, prefill, step, fits, maxBatch, query: {chips}} = answer, served = predictServed(model, answer), planned = plannedTimes(model, answer);
+  return {machine, served, planned, chips, speed: 1 / decode.bound, throughput: batch / decode.bound / chips, token: decode.bound, first: prefill.bound, memory: step.memory, fits, maxBatch};
 }
 
+// Returns a text for numbers of a machine that marks those of machines whose file lacks times.
+const marked = (text) => (x, row) => markTooLow(text(x), row);
+
 function showMachines(host, rows) {
-  const shown = (x) => x;
+  const shown = (x) => x, speed = (x) => significant(x, 3);
+  // Columns of an estimate that some machine has: its interval next to the bound.
+  const estimates = [['served', 'served'], ['planned', 'kernels']].filter(([key]) => rows.some((m) => m[key])).flatMap(([key, title]) => [
+    ['', `a token, ${title}`, (m) => m[key]?.token, intervalText], ['', `first token, ${title}`, (m) => m[key]?.first, intervalText, 'wide']]);
   showTable(host, [
-    ['', 'machine', (m) => `${m.machine.name}${m.fits === false ? ' (does not fit)' : ''}`, shown], ['', 'chips', (m) => m.chips, grouped], ['', 'tokens/s a sequence', (m) => m.speed, (x) => significant(x, 3)],
-    ['', 'tokens/s a chip', (m) => m.throughput, rateText], ['', 'a token, at least', (m) => m.token, seconds], ['', 'first token, at least', (m) => m.first, seconds, 'wide'],
+    ['', 'machine', (m) => `${m.machine.name}${m.fits === false ? ' (does not fit)' : ''}`, shown], ['', 'chips', (m) => m.chips, grouped], ['', 'tokens/s a sequence', (m) => m.speed, marked(speed)],
+    ['', 'tokens/s a chip', (m) => m.throughput, marked(rateText)], ['', 'a token, at least', (m) => m.token, marked(seconds)], ['', 'first token, at least', (m) => m.first, marked(seconds), 'wide'], ...estimates,
     ['', 'memory a chip', (m) => m.memory, bytesText, 'wide'], ['', 'sequences that fit', (m) => m.maxBatch, grouped, 'wide'],
   ], rows);
 }
@@ -95,6 +102,6 @@ function showMachines(host, rows) {
 function showFrontTable(host, fronts) {
   const shown = (x) => x, columns = [
     ['', 'machine', (p) => p.machine.name, shown], ['', 'chips', (p) => p.chips, grouped], ['', 'sequences', (p) => p.batch, grouped],
-    ['', 'tokens/s a sequence', (p) => p.speed, (x) => significant(x, 3)], ['', 'tokens/s a chip', (p) => p.throughput, rateText]];
+    ['', 'tokens/s a sequence', (p) => p.speed, marked((x) => significant(x, 3))], ['', 'tokens/s a chip', (p) => p.throughput, marked(rateText)]];
   showTable(host, columns, fronts.flat());
 }

@@ -81,7 +81,7 @@ std::string render_page(const ModelPage& page) {
       {"more", details_html("Text of the command line", text)},
       {"data", escape_script_ends(model_page_data(page))},
       {"script", join_embedded_files({"program", "numbers", "description", "picture", "table", "controls",
-                                      "model_steps", "model_sentences", "model_front", "model_page"})}};
+                                      "model_steps", "model_sentences", "model_served", "model_front", "model_page"})}};
   return fill_template(find_embedded_file("model_skeleton"), fields);
 }
 

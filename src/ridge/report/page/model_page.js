@@ -93,7 +93,8 @@ class ModelPage {
     const [summary, ...sentences] = modelSentences(this.model, answer), upper = (s) => (s.startsWith(`${answer.query.machine.name}:`) ? s : s[0].toUpperCase() + s.slice(1));
     const paragraph = (kind) => (s) => `<p class="${kind}">${escapeText(`${upper(s)}.`)}</p>`;
     element('summary').textContent = `${summary}.`;
-    element('sentences').innerHTML = sentences.map(paragraph('')).join('') + caveatSentences(this.model, answer).map(paragraph('soft')).join('');
+    const lacking = lackingSentences(answer.query).map((text) => `${text}: every number marked ${tooLow} is`);
+    element('sentences').innerHTML = lacking.map(paragraph('caution')).join('') + [...plannedSentences(this.model, answer), ...sentences].map(paragraph('')).join('') + caveatSentences(this.model, answer).map(paragraph('soft')).join('');
     this.showTimes();
     this.showMemory();
     this.drawPictures();
@@ -118,13 +119,13 @@ class ModelPage {
 
   // Shows a bar for each module, divided by what limits it.
   showTimes() {
-    const {step} = this.answer, longest = Math.max(...step.modules.map((m) => m.share)), all = divideBound(step);
+    const {step, query} = this.answer, longest = Math.max(...step.modules.map((m) => m.share)), all = divideBound(step);
     const piece = ([kind, time], whole) => (time > 0 ? `<i class="${classOf(kind)}" style="width:${(100 * time / whole).toFixed(2)}%"></i>` : '');
     element('keys').innerHTML = TIME_KINDS.filter((k) => all[k] > 0).map((k) => swatch(classOf(k), `${k} ${percent(all[k] / step.bound)}`)).join('');
     element('bars').innerHTML = step.modules.map((m) => {
       const name = `${moduleName(step.modules, m)}${m.layers > 1 ? ` \u00d7 ${m.layers}` : ''}`, width = longest > 0 ? 100 * m.share / longest : 0;
       return `<div class="row" role="listitem"><span class="what">${escapeText(name)}</span><span class="track"><span class="pieces" style="width:${width.toFixed(2)}%">` +
-        `${Object.entries(divideModule(m)).map((p) => piece(p, m.bound)).join('')}</span></span><span class="time">${seconds(m.layers * m.bound)}</span><span class="of">${percent(m.share)}</span></div>`;
+        `${Object.entries(divideModule(m)).map((p) => piece(p, m.bound)).join('')}</span></span><span class="time">${markTooLow(seconds(m.layers * m.bound), query)}</span><span class="of">${percent(m.share)}</span></div>`;
     }).join('');
   }
 
@@ -172,19 +173,19 @@ class ModelPage {
     showMachines(element('machines'), rows);
     const own = {machine: query.machine, chips: query.chips, batch: query.batch, speed: 1 / decode.bound, throughput: query.batch / decode.bound / query.chips};
     show(element('frontier'), new FrontPicture(fronts, own, this.width), `Tokens per second of a chip against tokens per second of a sequence, on ${machines.join(', ')}`);
-    element('frontlegend').innerHTML = `<span class="keys">${machines.map((name, i) => swatch(`colour${i}`, fronts[i].length > 0 ? name : `${name}: no number of chips fits`)).join('')}${swatch('own', this.answer.fits ? 'these sizes' : 'these sizes, which do not fit')}</span> ` +
+    element('frontlegend').innerHTML = `<span class="keys">${machines.map((name, i) => swatch(`colour${i}`, fronts[i].length > 0 ? markTooLow(name, {machine: rows[i].machine, chips: 2}) : `${name}: no number of chips fits`)).join('')}${swatch('own', this.answer.fits ? 'these sizes' : 'these sizes, which do not fit')}</span> ` +
       `Decoding with ${countText(query.context, 'token')} of each sequence, at the bound. Each dot is the best of all numbers of chips and of 1, 2, 4, … sequences that fit.`;
-    const lacking = ({machine: {name, not_on_record}, error}) => error ?? (not_on_record[1].length > 0 ? `${name}: ${not_on_record[1].join(' and ')} count as 0, so its curve is too high` : '');
-    element('frontcaveats').innerHTML = rows.map(lacking).filter(Boolean).map((text) => `<p>${escapeText(text)}.</p>`).join('');
+    const lacking = ({machine: {name, not_on_record}, error}) => error ?? (not_on_record[1].length > 0 ? `${tooLow} ${name}: ${not_on_record[1].join(' and ')} count as 0, so its curve and rates are too high and its times too low` : '');
+    element('frontcaveats').innerHTML = rows.map(lacking).filter(Boolean).map((text) => `<p class="${text.startsWith(tooLow) ? 'caution' : ''}">${escapeText(text)}.</p>`).join('');
     showFrontTable(element('fronttable'), fronts);
   }
 
   showModules() {
-    const {step} = this.answer, shown = (x) => x, {sort} = this, columns = [
+    const {step, query} = this.answer, shown = (x) => x, {sort} = this, columns = [
       ['module', 'module', (m) => (m.part ? moduleName(step.modules, m) : m.name), shown, 'words'], ['layers', 'layers', (m) => m.layers, grouped, 'wide'],
       ['share', 'of time', (m) => m.share, percent, 'bars'], ['work', 'work', (m) => (m.layers ?? 1) * m.flops, (x) => engineering(x, 'FLOP'), 'wide'],
       ['bytes', 'bytes', (m) => (m.layers ?? 1) * m.bytes, bytesText, 'wide'], ['limiter', 'limiter', (m) => m.limiter, shown, 'words wide'],
-      ['bound', 'bound', (m) => (m.layers ?? 1) * m.bound, seconds]];
+      ['bound', 'bound', (m) => (m.layers ?? 1) * m.bound, (x) => markTooLow(seconds(x), query)]];
     const [,, value] = columns.find(([key]) => key === sort.key), compare = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
     const rows = [...step.modules].sort((a, b) => (sort.down ? -1 : 1) * compare(value(a), value(b)));
     const total = {name: 'total', part: null, layers: null, share: 1, flops: step.flops, bytes: step.bytes, limiter: null, bound: step.bound};

@@ -52,7 +52,7 @@ Json expected_json(const model::ModelCount& count, const ModelOnMachine& x) {
            {"prefill", model_step_json(x.prefill)},
            {"text", text},
            {"sentences", Json::array()}};
-  const std::size_t lines = x.phase == ModelPhase::decode ? 4 : 3;
+  const std::size_t lines = (x.phase == ModelPhase::decode ? 4u : 3u) + (x.served ? 1 : 0);
   for (std::size_t start = 0; out["sentences"].size() < lines; start = text.find('\n', start) + 1)
     out["sentences"].push_back(text.substr(start, text.find('\n', start) - start));
   return out;
@@ -89,19 +89,31 @@ Json query_json(const ModelRequest& request, const std::string& machine) {
           {"chips", or_null(request.tensor_parallel)}};
 }
 
+// Returns the answer with served times if the machine has any.
+Result<std::vector<ModelOnMachine>> predict_served_or_bound(const std::string& name, ModelRequest request,
+                                                            const MachineChoice& machine) {
+  if (request.phase == ModelPhase::decode) {
+    request.serving = ServingRequest{.output_tokens = 64};
+    if (auto served = api::predict_model(name, request, {machine})) return served;
+    request.serving = {};
+  }
+  return api::predict_model(name, request, {machine});
+}
+
 // Returns the data of a model's page, and queries with the program's answers.
 Json model_case_json(const std::string& name, std::mt19937_64& random) {
   const std::vector<MachineChoice> machines{"h200", "mi300x", "b200", "h100", "tpu_v5p"};
   ModelRequest first{.counts = {.context = 64}, .tensor_parallel = 1};
   const auto answers = api::predict_model(name, first, machines);
   EXPECT_TRUE(answers) << name << (answers ? "" : answers.error().message);
+  first.serving = ServingRequest{.output_tokens = 64};
   const auto page = api::make_page(name, first, machines, *answers);
   EXPECT_TRUE(page) << name << (page ? "" : page.error().message);
   Json queries = Json::array();
   while (queries.size() < points_per_model) {
     const ModelRequest request = choose_request(page->formulas, random);
     const MachineChoice machine = choose(machines, random);
-    const auto answer = api::predict_model(name, request, {machine});
+    const auto answer = predict_served_or_bound(name, request, machine);
     if (!answer) continue;  // A machine without this format, or too many sequences
     const auto count = api::count_model(name, request.counts);
     queries.push_back({{"query", query_json(request, answer->front().machine)},
@@ -130,12 +142,7 @@ TEST(ModelPage, ScriptsAnswerAsTheCommandLine) {
   std::mt19937_64 random(20261130);
   Json all = Json::array();
   const TemporaryFolder folder;
-  std::vector<std::string> names = model::shipped_names();
-  std::erase_if(names, [](const std::string& name) {
-    const auto config = *model::find_config(name);
-    return config.recurrent || config.indexer || config.has_chunks;
-  });
-  for (const std::string& name : names) all.push_back(model_case_json(name, random));
+  for (const std::string& name : model::shipped_names()) all.push_back(model_case_json(name, random));
   const std::string file = folder.path() + "/points.json", source = RIDGE_SOURCE_DIR;
   ASSERT_TRUE(write_file(file, all.dump()).ok());
   const NodeResult result =

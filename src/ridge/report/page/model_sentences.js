@@ -25,6 +25,7 @@ function memorySentence({query: {batch, context}, step, capacity, fits, maxBatch
   if (capacity !== null) out += `; ${fits ? 'fits' : 'DOES NOT FIT'} in ${bytesText(capacity)}`;
   if (capacity !== null && fits && step.memory > 0.9 * capacity) out += ' with less than 10 % left for prefill and the engine';
   if (maxBatch === null) return out;
+  if (maxContext === null) return `${out}; decoding holds up to ${countText(maxBatch, 'sequence')}`;
   return `${out}; decoding holds up to ${countText(maxBatch, 'sequence')} of ${countText(context, 'token')}, or ${countText(batch, 'sequence')} of ${countText(maxContext, 'token')}`;
 }
 
@@ -33,10 +34,20 @@ function boundSentence({step}) {
   return `bound ${shares.map(([name, time]) => `${name} ${percent(time / step.bound)}`).join(', ')}`;
 }
 
-function caveatSentences(model, {query: {machine, chips, context}, step, notes}) {
-  const lacking = machine.not_on_record[chips > 1 ? 1 : 0], several = lacking.length > 1, out = [];
-  if (lacking.length > 0)
-    out.push(`${machine.name}: ${lacking.join(' and ')} ${several ? 'are' : 'is'} not on record and count${several ? '' : 's'} as 0, so its times are too low`);
+// Returns the times that a machine's file lacks, so that they count as 0.
+const lackingTimes = ({machine, chips}) => machine.not_on_record[chips > 1 ? 1 : 0];
+const tooLow = '\u2020';  // Mark of a time that is too low, or of a rate that is too high, because times are lacking
+const markTooLow = (shown, query) => (lackingTimes(query).length > 0 ? `${shown}\u2009${tooLow}` : shown);
+
+// Returns the sentence about lacking times, if any.
+function lackingSentences(query) {
+  const lacking = lackingTimes(query), several = lacking.length > 1;
+  if (lacking.length === 0) return [];
+  return [`${query.machine.name}: ${lacking.join(' and ')} ${several ? 'are' : 'is'} not on record and count${several ? '' : 's'} as 0, so its times are too low`];
+}
+
+function caveatSentences(model, {query: {context}, step, notes}) {
+  const out = [];
   if (step.missing) out.push(`without ${step.missing}`);
   if (model.max_positions > 0 && context > model.max_positions)
     out.push(`the context of ${context} tokens is longer than max_position_embeddings = ${model.max_positions}`);
@@ -48,5 +59,5 @@ function modelSentences(model, answer) {
   const small = answer.fits === false ? ', whose memory is too small' : '';
   const out = [`${model.name} on ${chipsText(answer.query)}${small}: ${phaseSentence(answer)}`];
   if (answer.query.phase === 'decode') out.push(firstTokenSentence(answer));
-  return [...out, memorySentence(answer), boundSentence(answer)];
+  return [...out, ...servedSentences(model, answer), memorySentence(answer), boundSentence(answer)];
 }

@@ -7,20 +7,31 @@ function parseModel(data) {
   return {...data, counts: data.counts.map(toTerms), bySizes: new Map(data.chips.map((c) => [c.chips, c]))};
 }
 
+// Returns the formulas of a phase: those with a limit are first.
 function findStep(model, phase, {weights, cache, context}) {
-  const isWithin = phase === 'prefill' && context <= model.window;
-  return model.steps.find((s) => s.phase === phase && s.weights === weights && s.cache === cache && s.within_window === isWithin);
+  const holds = (s) => s.max_context === 0 || context <= s.max_context;
+  return model.steps.find((s) => s.phase === phase && s.weights === weights && s.cache === cache && holds(s));
+}
+
+// Returns the pairs of tokens of which the second sees the first, in chunks of the window.
+function countChunkPairs(tokens, window) {
+  const rest = tokens % window, triangle = (n) => n * (n + 1) / 2;
+  return (tokens - rest) / window * triangle(window) + triangle(rest);
 }
 
 // Returns the thousandths of experts that are expected to get one of the tokens.
 const expectedExperts = (experts, each, tokens) => Math.round(1000 * experts * (1 - (1 - each / experts) ** tokens));
 
 // Returns the values that a part's counts contain: sizes, then what follows from them.
-function computePartValues({counts}, part, sizes) {
+function computePartValues({counts, window}, part, sizes) {
   const values = [...sizes], at = (i) => evaluateAsDouble(counts[i], values);
   for (const v of part.values) {
     if (v.tokens !== undefined) {
       values.push(expectedExperts(at(v.experts), at(v.each), at(v.tokens)));
+      continue;
+    }
+    if (v.chunked !== undefined) {
+      values.push(countChunkPairs(at(v.chunked), window));
       continue;
     }
     let value = Math.ceil(at(v.count));
@@ -58,12 +69,21 @@ function evaluateModule({counts}, module, values, machine) {
   return out;
 }
 
+// Returns the values of the sizes of a step, in the order of step_size_names (step_formulas.h).
+function listStepSizes(model, sequences, context, isPrefill) {
+  const {window, has_chunks: hasChunks, recurrent_chunk: chunk} = model, tokens = isPrefill ? context : 1;
+  const seen = hasChunks ? 1 + (context - 1) % window : window > 0 ? Math.min(context, window) : context;
+  const each = Math.max(1, Math.min(chunk, tokens));
+  const chunks = Math.ceil(tokens / each);
+  return [sequences, tokens, context, isPrefill ? context : seen, tokens, chunks, chunks, each, each];
+}
+
 // Returns the step's modules and memory, or {error}. `sequences` are those of the step.
 function evaluateStep(model, query, phase, sequences) {
   const {machine, chips, context} = query, layout = model.bySizes.get(chips), network = machine.network[chips];
   if (chips > 1 && !network) return {error: `the links of ${machine.name} do not join ${chips} chips`};
-  const isPrefill = phase === 'prefill', seen = model.window > 0 ? Math.min(context, model.window) : context;
-  const sizes = [sequences, isPrefill ? context : 1, context, isPrefill ? context : seen, ...layout.sizes];
+  const keptTokens = model.window > 0 ? Math.min(context, model.window) : context;
+  const sizes = [...listStepSizes(model, sequences, context, phase === 'prefill'), ...layout.sizes];
   const out = {modules: [], flops: 0, bytes: 0, bound: 0, network: 0, parameters: 0, cache: 0, activations: 0, missing: '', error: ''};
   findStep(model, phase, query).parts.forEach((part, index) => {
     const values = computePartValues(model, part, sizes), at = (i) => evaluateAsDouble(model.counts[i], values);
@@ -76,7 +96,7 @@ function evaluateStep(model, query, phase, sequences) {
       add({name: 'network', flops: 0, bytes: 0, parameters: 0, cache: 0, bound, limiter: 'network', missing: [], peak: null});
       out.network += part.layers * bound;
     }
-    const cache = at(part.cache), kept = part.slides ? seen / sizes[3] : 1;
+    const cache = at(part.cache), kept = part.slides ? keptTokens / sizes[3] : 1;
     out.parameters += part.layers * at(part.parameters);
     out.cache += part.layers * kept * cache;
     out.activations = Math.max(out.activations, Math.max(...part.activations.map(at)) + (1 - kept) * cache);
@@ -131,7 +151,7 @@ function findLimits(model, query, decode) {
   const cacheAt = (context) => evaluateStep(model, {...query, context}, 'decode', query.batch).cache;
   return {
     maxBatch: Math.trunc(Math.max(0, Math.min(free / each, MAX_SEQUENCES))),
-    maxContext: largestThat((context) => cacheAt(context) <= free - decode.activations, MAX_TOKENS),
+    maxContext: !model.has_cache ? null : largestThat((context) => cacheAt(context) <= free - decode.activations, MAX_TOKENS),
   };
 }
 
@@ -145,7 +165,7 @@ function answerModel(model, asked) {
   const tokens = phase === 'prefill' ? sequences * query.context : batch;
   return {
     query, decode, prefill, sequences, step, capacity, tokens, error: '', fits: capacity === null || step.memory <= capacity,
-    notes: model.bySizes.get(query.chips).notes, ...findLimits(model, query, decode),
+    notes: model.bySizes.get(query.chips).notes[phase], ...findLimits(model, query, decode),
   };
 }
 

@@ -80,6 +80,7 @@ class LiteralEvaluator {
     switch (node.kind) {
       case Node::Kind::tensor: return read(node.tensor, at);
       case Node::Kind::number: return node.number;
+      case Node::Kind::previous: return previous_;
       case Node::Kind::index: return static_cast<double>(at.at(node.over[0].dim));
       case Node::Kind::size: return static_cast<double>(*node.over[0].size(sizes_));
       case Node::Kind::call:
@@ -127,6 +128,16 @@ class LiteralEvaluator {
       return sum;
     }
     if (routine.kind == RoutineKind::rotary) return evaluate_rotary(routine, operands, at);
+    if (routine.kind == RoutineKind::cumsum || routine.kind == RoutineKind::scan) {
+      const std::int64_t last = at.at(over);
+      previous_ = 0;
+      for (std::int64_t i = 0; i <= last; ++i) {
+        at[over] = i;
+        previous_ = routine.kind == RoutineKind::scan ? evaluate_node(e, e.nodes.size() - 2, at)
+                                                      : previous_ + read(operands[0], at);
+      }
+      return previous_;
+    }
     ADD_FAILURE() << "a routine that the evaluator does not know";
     return 0;
   }
@@ -146,6 +157,7 @@ class LiteralEvaluator {
   const Program& program_;
   Bindings sizes_;
   TensorValues values_;
+  double previous_ = 0;  // Result of a scan's previous step
 };
 
 }  // namespace ridge::testing

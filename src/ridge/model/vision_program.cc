@@ -1,0 +1,245 @@
+#include "ridge/model/vision_program.h"
+
+#include <fmt/format.h>
+
+#include "ridge/model/activations.h"
+#include "ridge/model/program_writer.h"
+
+namespace ridge::model {
+namespace {
+
+constexpr std::int64_t max_images = 1 << 16, max_image_size = 1 << 16;
+
+struct VisionSizes {
+  const VisionConfig& config;
+  VisionOptions options;
+  ImageTokens image;
+  std::string function;  // Elementwise function of an operand {0}
+  std::int64_t patches() const { return image.patches_per_side * image.patches_per_side; }
+  // Vectors that pass the layers
+  std::int64_t vectors() const { return patches() + (config.has_class_token ? 1 : 0); }
+};
+
+void add_rows(ProgramWriter& out, const VisionSizes& sizes) {
+  out.add_dimension("IM", sizes.options.images);
+  out.add_dimension("NP", sizes.vectors());
+  out.add_dimension("W", sizes.config.width);
+}
+
+// Adds a norm along W with its weights and shifts.
+void add_norm(ProgramWriter& out, const VisionSizes& sizes, const std::string& result, const std::string& x,
+              const std::string& mark) {
+  for (const char* name : {"norm", "shift"})
+    out.add_parameter(fmt::format("{}{}$", name, mark), sizes.options.dtype, "W");
+  out.add(result, "IM, NP, W", fmt::format("layernorm({0} over W) * norm{1}$ + shift{1}$", x, mark));
+}
+
+// Adds a product with a bias.
+void add_linear(ProgramWriter& out, const VisionSizes& sizes, const std::string& result, const std::string& rows,
+                const std::string& x, const std::string& from, const std::string& to, bool is_stored = false) {
+  out.add_parameter(fmt::format("w{}$", result), sizes.options.dtype, fmt::format("{}, {}", from, to));
+  out.add_parameter(fmt::format("b{}$", result), sizes.options.dtype, to);
+  const std::string dims = fmt::format("{}, {}", rows, to);
+  out.add(fmt::format("{}0$", result), dims, fmt::format("{} * w{}$", x, result));
+  const std::string sum = fmt::format("{0}0$ + b{0}$", result);
+  is_stored ? out.add_stored(result + "$", sizes.options.dtype, dims, sum) : out.add(result + "$", dims, sum);
+}
+
+void add_patches(ProgramWriter& out, const VisionSizes& sizes, const std::string& result) {
+  const VisionConfig& config = sizes.config;
+  const DType dtype = sizes.options.dtype;
+  out.begin_module("vision patches");
+  out.add_dimension("CV", config.patch_values);
+  const std::string patches = config.has_class_token ? "PP" : "NP";
+  out.add_dimension(patches, sizes.patches());
+  out.add_input("data", "pixels", dtype, fmt::format("IM, {}, CV", patches));
+  out.add_parameter("patch", dtype, "CV, W");
+  out.add("patch0", fmt::format("IM, {}, W", patches), "pixels * patch");
+  if (config.has_class_token) {
+    for (const auto& [name, dims] : {std::pair{"class", "W"}, {"positions", "NP, W"}})
+      out.add_parameter(name, dtype, dims);
+    out.add_indices("place", "NP", "min(index(NP), size(PP) - 1)");
+    out.add("patch1", "IM, NP, W", "gather(patch0, place over PP)");
+    out.add("patch2", "IM, NP, W", "where(index(NP) < size(PP), patch1, class) + positions");
+    for (const char* name : {"norm0", "shift0"}) out.add_parameter(name, dtype, "W");
+    return out.add_stored(result, dtype, "IM, NP, W", "layernorm(patch2 over W) * norm0 + shift0");
+  }
+  out.add_parameter("bias", dtype, "W");
+  if (config.positions == 0) {
+    out.add_parameter("positions", dtype, "NP, W");
+    return out.add_stored(result, dtype, "IM, NP, W", "patch0 + bias + positions");
+  }
+  out.add_dimension("YP", config.positions);
+  out.add_parameter("positions", dtype, "YP, W");
+  out.add_input("data", "place", DType::int32, "NP");
+  out.add("position", "NP, W", "gather(positions, place over YP)");
+  out.add_stored(result, dtype, "IM, NP, W", "patch0 + bias + position");
+}
+
+void add_attention(ProgramWriter& out, const VisionSizes& sizes, const std::string& x) {
+  out.add_dimension("KP", sizes.vectors());
+  out.add_dimension("H", sizes.config.heads);
+  out.add_dimension("E", sizes.config.width / sizes.config.heads);
+  out.begin_module("vision query, key, value");
+  add_norm(out, sizes, "h$", x, "1");
+  const bool turns = sizes.config.has_rotary;
+  if (turns) out.add_input("data", "t", DType::int32, "NP");
+  for (const std::string name : {"q", "k", "v"})
+    add_linear(out, sizes, turns && name != "v" ? name + "r" : name, "IM, NP", "h$", "W", "H, E",
+               !turns || name == "v");
+  if (turns)
+    for (const std::string name : {"q", "k"})
+      out.add_stored(name + "$", sizes.options.dtype, "IM, NP, H, E", fmt::format("rotary({}r$, t over E)", name));
+  out.begin_module("vision attention");
+  out.add_indices("key$", "KP", "index(KP)");
+  out.add("keys$", "IM, KP, H, E", "gather(k$, key$ over NP)");
+  out.add("values$", "IM, KP, H, E", "gather(v$, key$ over NP)");
+  out.add("s$", "IM, NP, H, KP", "q$ * keys$");
+  out.add("p$", "IM, NP, H, KP", "softmax(s$ * rsqrt(size(E)) over KP)");
+  out.add("a$", "IM, NP, H, E", "p$ * values$");
+  out.begin_module("vision attention output");
+  add_linear(out, sizes, "o", "IM, NP", "a$", "H, E", "W");
+  out.add("y$", "IM, NP, W", fmt::format("{} + o$", x));
+}
+
+void add_layer(ProgramWriter& out, const VisionSizes& sizes, const std::string& x, const std::string& result) {
+  add_attention(out, sizes, x);
+  out.begin_module("vision feed-forward");
+  out.add_dimension("F", sizes.config.feed_forward);
+  add_norm(out, sizes, "h2$", "y$", "2");
+  add_linear(out, sizes, "up", "IM, NP", "h2$", "W", "F");
+  out.add("g$", "IM, NP, F", fmt::format(fmt::runtime(sizes.function), "up$"));
+  add_linear(out, sizes, "down", "IM, NP", "g$", "F", "W");
+  out.add_stored(result, sizes.options.dtype, "IM, NP, W", "y$ + down$");
+}
+
+// Adds squares$: for each token the vectors of its patches, rows MR and columns MC of a square.
+void add_squares(ProgramWriter& out, const VisionSizes& sizes, const std::string& x) {
+  const std::int64_t side = sizes.image.patches_per_side / sizes.config.merged;
+  for (const auto& [name, size] :
+       {std::pair{"TR", side}, {"TC", side}, {"MR", sizes.config.merged}, {"MC", sizes.config.merged}})
+    out.add_dimension(name, size);
+  out.add_indices("at$", "TR, TC, MR, MC",
+                  "(size(MR) * index(TR) + index(MR)) * size(TC) * size(MC) + size(MC) * index(TC) + index(MC)");
+  out.add("squares$", "IM, TR, TC, MR, MC, W", fmt::format("gather({}, at$ over NP)", x));
+}
+
+// Adds the projector: all patches of a token, or their mean, become a vector of the language model.
+void add_projector(ProgramWriter& out, const VisionSizes& sizes, const std::string& x, bool is_deep) {
+  const VisionConfig& config = sizes.config;
+  const DType dtype = sizes.options.dtype;
+  const std::string tokens = "IM, TR, TC", square = "MR, MC, W";
+  out.begin_module(is_deep ? "vision projector of a layer" : "vision projector");
+  out.add_dimension("DT", config.text_width);
+  if (!is_deep) add_norm(out, sizes, "h3$", x, "3");
+  add_squares(out, sizes, is_deep ? x : "h3$");
+  if (config.projector == VisionProjector::pooled) {
+    out.add("average$", tokens + ", W", "mean(squares$ over MR, MC)");
+    out.add_parameter("norm4$", dtype, "W");
+    out.add("h4$", tokens + ", W", "rmsnorm(average$ over W) * norm4$");
+    out.add_parameter("wout$", dtype, "W, DT");
+    return out.add_stored("images$", dtype, tokens + ", DT", "h4$ * wout$");
+  }
+  out.add_dimension("FI", config.inner_width);
+  const auto call = [&](const std::string& name) { return fmt::format(fmt::runtime(sizes.function), name); };
+  if (config.projector == VisionProjector::shuffled) {
+    out.add_dimension("FO", config.inner_width);
+    for (const auto& [name, dims] :
+         {std::pair{"wfirst$", "MR, MC, W, FI"}, {"wsecond$", "FI, FO"}, {"wout$", "FO, DT"}})
+      out.add_parameter(name, dtype, dims);
+    out.add("first$", tokens + ", FI", "squares$ * wfirst$");
+    out.add("g3$", tokens + ", FI", call("first$"));
+    out.add("second$", tokens + ", FO", "g3$ * wsecond$");
+    out.add("g4$", tokens + ", FO", call("second$"));
+    return out.add_stored("images$", dtype, tokens + ", DT", "g4$ * wout$");
+  }
+  std::string from = "squares$";
+  if (is_deep) {  // The norm is along all patches of a token
+    for (const char* name : {"norm5$", "shift5$"}) out.add_parameter(name, dtype, square);
+    out.add("h5$", tokens + ", " + square, "layernorm(squares$ over MR, MC, W) * norm5$ + shift5$");
+    from = "h5$";
+  }
+  add_linear(out, sizes, "first", tokens, from, square, "FI");
+  out.add("g3$", tokens + ", FI", "gelu(first$)");
+  add_linear(out, sizes, "images", tokens, "g3$", "FI", "DT", true);
+}
+
+template <class Add>
+PartProgram write_part(const VisionSizes& sizes, const char* name, std::int64_t count, bool has_input, Add&& add) {
+  ProgramWriter out;
+  add_rows(out, sizes);
+  if (has_input) out.add_input("data", "x", sizes.options.dtype, "IM, NP, W");
+  add(out);
+  return {.name = name, .count = count, .text = out.text(), .modules = out.modules()};
+}
+
+Result<VisionSizes> make_sizes(const ModelConfig& config, const VisionOptions& options) {
+  RIDGE_TRY(image, count_image_tokens(config, options.image_size));
+  if (options.images < 1 || options.images > max_images)
+    return usage_error(fmt::format("expected --images from 1 to {}, found {}", max_images, options.images));
+  RIDGE_TRY(function, find_activation(config.vision->activation, config.name));
+  return VisionSizes{*config.vision, options, image, function};
+}
+
+}  // namespace
+
+Result<ImageTokens> count_image_tokens(const ModelConfig& config, std::int64_t image_size) {
+  if (!config.vision)
+    return input_error(
+        fmt::format("{}: expected a vision_config for --images, found none that has programs", config.name),
+        "those of Gemma 3, Llama 4, Qwen3-VL and Qwen3.5 have");
+  const VisionConfig& vision = *config.vision;
+  const std::int64_t size = image_size > 0 ? image_size : vision.image_size;
+  if (size == 0)
+    return usage_error(fmt::format("{}: expected --image-size together with --images, found none", config.name),
+                       "its images have any size");
+  if (vision.image_size > 0 && size != vision.image_size)
+    return usage_error(fmt::format("{}: expected --image-size {}, for which the encoder has positions, found {}",
+                                   config.name, vision.image_size, size));
+  const std::int64_t square = vision.patch * vision.merged;
+  if (size > max_image_size || size % square != 0)
+    return usage_error(
+        fmt::format("{}: expected --image-size as a multiple of {}, the pixels of a token, up to {}, "
+                    "found {}",
+                    config.name, square, max_image_size, size));
+  return ImageTokens{size, size / vision.patch, (size / square) * (size / square)};
+}
+
+Result<ModelPrograms> write_vision_programs(const ModelConfig& config, const VisionOptions& options) {
+  RIDGE_TRY(sizes, make_sizes(config, options));
+  ModelPrograms out;
+  out.parts.push_back(
+      write_part(sizes, "vision patches", 1, false, [&](ProgramWriter& writer) { add_patches(writer, sizes, "x"); }));
+  out.parts.push_back(write_part(sizes, "vision layer", sizes.config.layers, true,
+                                 [&](ProgramWriter& writer) { add_layer(writer, sizes, "x", "z"); }));
+  for (const bool is_deep : {true, false})
+    if (!is_deep || sizes.config.deep_layers > 0)
+      out.parts.push_back(write_part(sizes, is_deep ? "vision projector of a layer" : "vision projector",
+                                     is_deep ? sizes.config.deep_layers : 1, true,
+                                     [&](ProgramWriter& writer) { add_projector(writer, sizes, "x", is_deep); }));
+  if (sizes.config.has_rotary)
+    out.notes.emplace_back("the programs of images turn queries and keys by one position, the model by row and column");
+  if (sizes.config.positions > 0)
+    out.notes.emplace_back("the programs of images read one position for each patch, the model the mean of four");
+  return out;
+}
+
+Result<std::string> write_vision_program(const ModelConfig& config, const VisionOptions& options) {
+  RIDGE_TRY(sizes, make_sizes(config, options));
+  ProgramWriter out;
+  add_rows(out, sizes);
+  add_patches(out, sizes, "x_0");
+  for (std::int64_t i = 0; i < sizes.config.layers; ++i) {
+    out.set_suffix(fmt::format("_{}", i));
+    out.add_comment(fmt::format("Layer {}", i));
+    add_layer(out, sizes, fmt::format("x_{}", i), fmt::format("x_{}", i + 1));
+    // The first layers take the place of those in deepstack_visual_indexes, which are as large.
+    if (i < sizes.config.deep_layers) add_projector(out, sizes, fmt::format("x_{}", i + 1), true);
+  }
+  out.add_comment("Projector");
+  out.set_suffix("");
+  add_projector(out, sizes, fmt::format("x_{}", sizes.config.layers), false);
+  return out.text();
+}
+
+}  // namespace ridge::model
