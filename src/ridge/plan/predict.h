@@ -62,14 +62,14 @@ struct PlannedProgram {
   double switch_s = 0;    // time that a kernel takes in addition after another one on a device; 0 if there is only one
   std::string remark;     // caveat about the machine's parameters, or empty
   bool has_model = true;  // false if a kernel has none
-  Prediction bound = {
-      // Returns the predicted time of a kernel after another one.
-      Interval time_in_program(const GroupPrediction& kernel) const {const Interval& alone = kernel.predicted_s;
-  return {alone.low + switch_s, alone.expected + switch_s, alone.high + switch_s};
-}
-};  // namespace ridge
-}
-;
+  Prediction bound = {};  // bound of these kernels, one after another
+
+  // Returns the predicted time of a kernel after another one.
+  Interval time_in_program(const GroupPrediction& kernel) const {
+    const Interval& alone = kernel.predicted_s;
+    return {alone.low + switch_s, alone.expected + switch_s, alone.high + switch_s};
+  }
+};
 
 // Returns the prediction. `explanation` must belong to `program`. Errors: a machine that is neither a Hopper nor this
 // CPU, nor, for kernels of cublaslt, a GPU of NVIDIA's; a dimension without a value, a dtype that no kernel takes.
