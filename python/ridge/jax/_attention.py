@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
 
-import ridge
-from ridge._compute import _axes, _rank, declared_lengths, is_one_kernel, score_mask
+from ridge._attention import declared_lengths, is_one_kernel, score_mask
+from ridge._compute import axes_text
+from ridge._shapes import attention_shape
 from ridge.jax._define import define, define_program, in_front, like, lower_function, spelling
 from ridge.jax._matmul import multiply
 from ridge.jax._operators import _softmax
@@ -27,7 +28,7 @@ def _score(scale, causal, has_lengths):
 
 
 def _leading_axes(q):
-    return f"{_axes(q.ndim - 2)}, " if q.ndim > 2 else ""
+    return f"{axes_text(q.ndim - 2)}, " if q.ndim > 2 else ""
 
 
 def _program(platform, q, k, v, lengths=None, *, causal, scale):
@@ -150,24 +151,11 @@ def attention(q, k, v, *, causal=False, scale=None, lengths=None):
     Raises ridge.Error.
     """
     q, k, v = jnp.asarray(q), jnp.asarray(k), jnp.asarray(v)
-    _check_shapes(q, k, v)
-    if lengths is not None:
-        lengths = jnp.asarray(lengths)
-        declared_lengths(_leading_axes(q), lengths)
+    lengths = None if lengths is None else jnp.asarray(lengths, jnp.int32)
+    attention_shape(q, k, v, None, lengths)
     shape = (*q.shape[:-1], v.shape[-1])
     if 0 in (*shape, *k.shape):  # No key, or no score but 0
         return jnp.zeros(shape, q.dtype) if 0 in (*shape, k.shape[-2]) else _by_parts(
             q, k, v, lengths, causal=bool(causal), scale=1.0 if scale is None else float(scale))
     return _attention(q, k, v, lengths, bool(causal), None if scale is None else float(scale))
 
-
-def _check_shapes(q, k, v):
-    for name, array in (("q", q), ("k", k), ("v", v)):
-        _rank(name, array)
-    if not (q.ndim == k.ndim == v.ndim >= 2 and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
-            and q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]):
-        message = f"expected q[..., S, E], k[..., T, E] and v[..., T, V], found shapes {q.shape}, {k.shape} and {v.shape}"
-        raise ridge.Error(3, message, "", "", 0, 0, message)
-    if not q.dtype == k.dtype == v.dtype:
-        message = f"expected q, k and v of one dtype, found {q.dtype}, {k.dtype} and {v.dtype}"
-        raise ridge.Error(3, message, "", "", 0, 0, message)

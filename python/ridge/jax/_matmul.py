@@ -4,15 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
-import ridge
+from ridge._error import input_error
+from ridge._shapes import check_matmul
 from ridge.jax._define import check_dtype, define, like
-
-_FLOATS = ("float32", "bfloat16", "float16")
-
-
-def _stand_in(array):
-    """Returns a NumPy array of this shape that occupies one element."""
-    return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
 def _rows_columns(array, is_transposed):
@@ -106,10 +100,11 @@ def matmul(a, b, *, preferred_element_type=None):
     Differentiable to any order, forward and backward. Raises ridge.Error for other shapes and dtypes.
     """
     a, b = jnp.asarray(a), jnp.asarray(b)
-    _check_operands(a, b)
+    check_matmul(a, b)
+    check_dtype("a", a)
     dtype = jnp.dtype(preferred_element_type or a.dtype)
     if dtype not in (a.dtype, jnp.float32):
-        raise _error(f"expected preferred_element_type {a.dtype} or float32, found {dtype}")
+        raise input_error(f"expected preferred_element_type {a.dtype} or float32, found {dtype}")
     is_row, is_column = a.ndim == 1, b.ndim == 1
     a, b = a[None] if is_row else a, b[:, None] if is_column else b
     if a.ndim > 2 and b.ndim > 2 and a.shape[:-2] != b.shape[:-2]:
@@ -119,27 +114,3 @@ def matmul(a, b, *, preferred_element_type=None):
     if is_row:
         product = product[..., 0, :]
     return product[..., 0] if is_column else product
-
-
-def _error(message):
-    return ridge.Error(3, message, "", "", 0, 0, message)
-
-
-def _check_operands(a, b):
-    check_dtype("a", a)
-    check_dtype("b", b)
-    if a.dtype != b.dtype or a.dtype.name not in _FLOATS:
-        raise _error(f"expected two arrays of one dtype, float32, bfloat16 or float16, found {a.dtype} and {b.dtype}")
-    if a.ndim == 0 or b.ndim == 0:
-        raise _error(f"expected arrays of at least one axis, found shapes {a.shape} and {b.shape}")
-    inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
-    try:
-        jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        fits = a.shape[-1] == inner
-    except ValueError:
-        fits = False
-    if fits:
-        return
-    if a.ndim >= 2 and b.ndim >= 2:
-        ridge.matmul(_stand_in(a), _stand_in(b))  # Raises the error of arrays in host memory
-    raise _error(f"expected a[..., m, k] and b[..., k, n], found shapes {a.shape} and {b.shape}")

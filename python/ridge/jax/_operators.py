@@ -5,8 +5,9 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from ridge._compute import _LETTERS, _axes, _check_layer, _rank
-from ridge.jax._define import define_program
+from ridge._compute import LETTERS, axes_text
+from ridge._shapes import axis_of, check_rmsnorm, check_softmax, geglu_shape
+from ridge.jax._define import define_program, spelling
 from ridge.jax._matmul import multiply
 
 
@@ -15,7 +16,7 @@ def _float32(*arrays):
 
 
 def _softmax_program(platform, x, *, axis):
-    axes, over = _axes(x.ndim), _LETTERS[axis % x.ndim]
+    axes, over = axes_text(x.ndim), LETTERS[axis % x.ndim]
     return f"x[{axes}]\ny[{axes}] = softmax(x over {over})", ["x"], ["y"]
 
 
@@ -36,22 +37,22 @@ def _(axis, primals, tangents):
 
 def softmax(x, axis=-1):
     """Returns exp(x) divided by its sum along one axis, computed in f32, as jax.nn.softmax does. x: float32, bfloat16 or float16
-    of any shape, as the result. Raises ridge.Error for another dtype, ValueError for another axis."""
+    of any shape, as the result. Raises ridge.Error."""
     x = jnp.asarray(x)
-    rank = _rank("x", x)
-    if not -rank <= axis < rank:
-        raise ValueError(f"expected an axis from {-rank} to {rank - 1}, found {axis}")
+    rank = check_softmax(x)
+    axis = axis_of(rank, axis)
     if 0 in x.shape:
         return x
-    return _softmax(x, axis % rank - rank)  # Counted from the last axis, which stays where it is under vmap
+    return _softmax(x, axis - rank)  # Counted from the last axis, which stays where it is under vmap
 
 
 def _rmsnorm_program(platform, x, weight=None, *, eps):
-    axes = _axes(x.ndim, "W")
+    axes = axes_text(x.ndim, "W")
     scaled = f"x * rsqrt(mean(x * x over W) + {eps!r})" if eps != 1e-5 else "rmsnorm(x over W)"
     if weight is None:
         return f"x[{axes}]\ny[{axes}] = {scaled}", ["x"], ["y"]
-    return f"x[{axes}]\nw[W]\ny[{axes}] = {scaled} * w", ["x", "w"], ["y"]
+    declared = f"x: {spelling(x)}[{axes}]\nw: {spelling(weight)}[W]\ny: {spelling(x)}[{axes}]"
+    return f"{declared} = {scaled} * w", ["x", "w"], ["y"]
 
 
 def _batch_rmsnorm(is_mapped, size, x, *weight, eps):
@@ -90,8 +91,8 @@ def rmsnorm(x, weight=None, *, eps=1e-5):
     """Returns x / sqrt(mean(x * x) + eps) along the last axis, times the optional weight[D], computed in f32. x[..., D]: float32,
     bfloat16 or float16, as the weight and the result. Raises ridge.Error."""
     x = jnp.asarray(x)
-    _rank("x", x)
     weight = None if weight is None else jnp.asarray(weight)
+    check_rmsnorm(x, weight, eps)
     if 0 in x.shape:
         return x
     return _rmsnorm(x, weight, float(eps))
@@ -101,7 +102,7 @@ _GELU = {"none": "gelu", "tanh": "gelu_tanh"}
 
 
 def _geglu_program(platform, x, w, b=None, *, approximate):
-    rows, result = _axes(x.ndim, "W"), ", ".join([*_LETTERS[:x.ndim - 1], "V"])
+    rows, result = axes_text(x.ndim, "W"), ", ".join([*LETTERS[:x.ndim - 1], "V"])
     lines = [f"x[{rows}]", "w[2*V, W]", "up[V, W] = w[0:V]", "gate[V, W] = w[V:2*V]"]
     up, gate = "u", "g"
     if b is not None:
@@ -162,8 +163,7 @@ def geglu(x, w, b=None, *, approximate="none"):
         raise ValueError(f"expected approximate to be 'none' or 'tanh', found {approximate!r}")
     x, w = jnp.asarray(x), jnp.asarray(w)
     b = None if b is None else jnp.asarray(b)
-    _rank("x", x)
-    _check_layer(x, w, b)
+    geglu_shape(x, w, b)
     if 0 in (*x.shape, *w.shape):
         rows = x if x.ndim > 1 else x[None]
         return _geglu_by_parts(rows, w, b, approximate).reshape(*x.shape[:-1], w.shape[0] // 2)
