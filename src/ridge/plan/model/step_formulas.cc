@@ -228,6 +228,11 @@ Result<StepFormulas> make_step(const model::ModelConfig& config, ModelPhase phas
   StepFormulas out{phase, limit, formats.weight_dtype, formats.cache_dtype, {}};
   for (const model::PartProgram& part : programs.parts) {
     RIDGE_TRY(formula, make_part(part, free_sizes));
+    // The page counts the pairs of attention in chunks, but not other conditions on several indices.
+    const auto has_region = [](const FlatValue& value) { return value.mask && value.mask->mask.region; };
+    if (!config.has_chunks && std::any_of(formula.sizes.computed().begin(), formula.sizes.computed().end(), has_region))
+      return input_error(fmt::format("{}: a condition of its {} has no formula for --html", config.name, part.name),
+                         "--json and --csv have the answer for one size");
     out.parts.push_back(std::move(formula));
   }
   return out;

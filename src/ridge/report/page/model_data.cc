@@ -36,8 +36,13 @@ Json model_value_json(const FlatValue& value, CountTable& counts) {
     for (const std::vector<Axis>& axes : gathered.indices) indices += multiply_extents(axes);
     return {{"count", counts.add(indices)}, {"high", counts.add(gathered.rows.extent())}};
   }
-  // Pairs of tokens of which the second sees the first in its chunk: the only region that these programs have.
-  if (value.mask) return {{"chunked", counts.add(Polynomial::make_symbol("S"))}};
+  // The only regions that these programs have are pairs of tokens of which the second sees the first in its chunk, and
+  // the tokens that another one sees, which are all.
+  if (value.mask) {
+    const std::vector<std::string>& dims = value.mask->mask.region->dims;
+    const Json::size_type tokens = counts.add(Polynomial::make_symbol(dims.size() == 1 ? dims.front() : "S"));
+    return {{dims.size() == 1 ? "count" : "chunked", tokens}};
+  }
   Json out{{"count", counts.add(value.count)}};
   if (value.low) out["low"] = counts.add(*value.low);
   if (value.high) out["high"] = counts.add(*value.high);
