@@ -94,7 +94,7 @@ struct VisionConfig {
   std::int64_t inner_width = 0;   // Width between the matrices of the projector
   std::int64_t text_width = 0;    // Elements of a token's vector in the language model
   std::int64_t deep_layers = 0;   // Layers whose results have a projector of their own
-  std::string activation = {};    // As the file calls it
+  std::string activation = {};    // Name in the file
   bool has_class_token = false;   // True if one more vector passes the layers; patches and norm have no biases then
   bool has_rotary = false;        // True if queries and keys have rotary positions
   VisionProjector projector = VisionProjector::pooled;

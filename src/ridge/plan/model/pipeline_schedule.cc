@@ -20,7 +20,7 @@ struct Transfers {
 struct StageState {
   std::int64_t warm_up = 0, forward = 0, backward = 0;  // The last two count finished passes
   double end_s = 0;
-  Transfers inputs = {}, gradients = {};  // What has arrived from the preceding and the next stage
+  Transfers inputs = {}, gradients = {};  // Arrivals from the preceding and the next stage
 
   bool runs_forward_next(std::int64_t micro_batches) const {
     return forward < micro_batches && forward - backward <= warm_up;

@@ -15,7 +15,7 @@ namespace ridge {
 // Times of one stage for one micro-batch.
 struct PipelineStage {
   double forward_s = 0, backward_s = 0;
-  double first_forward_s = 0, last_backward_s = 0;  // Those of the first forward and the last backward pass
+  double first_forward_s = 0, last_backward_s = 0;  // Times of the first forward and the last backward pass
   double send_s = 0;  // Activations to the next stage, and their gradients back; overlaps with other micro-batches
 
   // Returns the time that the stage computes `micro_batches`.

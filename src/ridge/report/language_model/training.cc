@@ -51,7 +51,7 @@ std::string step_text(const TrainingStep& x) {
 
 std::string run_text(const TrainingStep& x) {
   const TrainingRun& run = *x.run;
-  std::string source;  // Of a utilisation that was not given
+  std::string source;  // Says where a utilisation that was not given comes from
   if (!run.is_given) source = run.is_bound ? ", the bound's" : ", as expected";
   std::string out =
       fmt::format("training with {} tokens takes {}{} at a utilisation of {}{}: {} chip hours",
