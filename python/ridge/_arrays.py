@@ -36,7 +36,9 @@ def shape_of(name, array):
 def dtype_name(array):
     """Returns "float32" for NumPy and PyTorch, "f" for a buffer."""
     dtype = getattr(array, "dtype", None)
-    return memoryview(array).format if dtype is None else str(dtype).rpartition(".")[2]
+    if dtype is None:
+        return memoryview(array).format.lstrip("@=<")  # Signs of the byte order of this computer
+    return str(dtype).rpartition(".")[2]
 
 
 def dtype_of(array):

@@ -68,7 +68,7 @@ def _with_positions(error, program):
     if re.fullmatch(r"\s*[A-Za-z]+\s*,\s*[A-Za-z]+\s*->\s*[A-Za-z]*\s*", program) is None:
         return error
     message = re.sub(r"'?\bY\b'?", "input 1", re.sub(r"'?\bX\b'?", "input 0", error.message))
-    return input_error(message.replace("input input", "input"))
+    return error if message == error.message else input_error(message.replace("input input", "input"))
 
 
 @functools.lru_cache(maxsize=256)

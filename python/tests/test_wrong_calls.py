@@ -287,8 +287,6 @@ class WrongCalls(unittest.TestCase):
                 (lambda: ridge.softmax(x.double()), "expected 'x' to be float32, bfloat16 or float16, found float64: pass x.float()"),
                 (lambda: ridge.matmul(x, x.bfloat16()), "expected a and b of one dtype, found float32 and bfloat16"),
                 (lambda: ridge.matmul(x, x, dtype=torch.bfloat16), "expected a dtype's name, such as 'bf16', found torch.bfloat16"),
-                (lambda: ridge.explain(torch.nn.Linear(2, 2), x), "expected a program, such as 'bf16[B, D] * bf16[D, F] -> "
-                 "bf16[B, F]', found a callable: ridge.torch.explain(model, inputs, on=...) takes PyTorch models"),
                 (lambda: ridge.softmax(x.to("meta")), "'x' is an array of torch.float32 that cannot be read through DLPack or the "
                  "buffer protocol\n  hint: torch.ops.ridge takes the tensors of torch.func, torch.compile and 'meta'; "
                  "x.to_dense() a sparse one"),

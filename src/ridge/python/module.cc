@@ -25,6 +25,8 @@ std::optional<DType> parse_optional_dtype(const std::optional<std::string>& text
 }  // namespace ridge::python
 
 NB_MODULE(_ridge, module) {
+  // PyTorch keeps operators, and through them cached reports, until the process ends.
+  nanobind::set_leak_warnings(false);
   module.attr("__version__") = std::string(ridge::version());
   ridge::python::add_reports(module);
   ridge::python::add_sweeps(module);
