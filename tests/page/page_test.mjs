@@ -178,7 +178,7 @@ const tests = {
     assert.equal(await browser.run(text('error')), 'No answer: v100 has no matrix bf16 peak.');
     await browser.run("document.getElementById('reset').click()");
     assert.equal(await browser.run(text('error')), '');
-    assert.match(await browser.run(text('frontcaveats')), /^b200: the time of a launch and the latency of its links count as 0, so its curve is too high\.$/);
+    assert.match(await browser.run(text('frontcaveats')), /^\u2020 b200: the time of a launch and the latency of its links count as 0, so its curve and rates are too high and its times too low\.$/);
     await browser.run("document.getElementById('batchslide').focus()");
     await browser.key('ArrowRight');
     assert.match(await browser.run(text('summary')), /a token of each of 18 sequences/);

@@ -81,7 +81,7 @@ TEST_F(CliTest, HelpGroupsOptions) {
   EXPECT_EQ(headings("shard"), "Program:Machine:Chips:A single collective:Output:");
   EXPECT_EQ(headings("advise"), "Program:Machine:Advice:Output:");
   EXPECT_EQ(headings("simulate"), "Program:Machine:Mapping:Output:Verbs:");
-  EXPECT_EQ(headings("model"), "Model:Machines:Layouts:Serving:Speculative decoding:Training:Program:Output:");
+  EXPECT_EQ(headings("model"), "Model:Machines:Layouts:Serving:Speculative decoding:Images:Training:Program:Output:");
   EXPECT_EQ(headings("trace"), "Trace:Machine:What to show:Output:");
   EXPECT_EQ(headings("calibrate"), "Timings:Machine:Output:");
   EXPECT_EQ(headings("bench"), "Every benchmark:matmul:stream:repeats:plans:Output:");

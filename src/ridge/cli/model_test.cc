@@ -96,7 +96,7 @@ TEST_F(CliTest, ModelPredictsServedTimes) {
                                          "1000"};
   const ProcessResult text = ridge(command);
   EXPECT_EQ(text.err, "");
-  EXPECT_NE(text.out.find("\nserved 22.51 ms (19.18 ms to 28.59 ms) per token, 448.4 ms (336.3 ms to 712.9 ms) to the "
+  EXPECT_NE(text.out.find("\nserved 22.51 ms (19.18 ms to 28.59 ms) per token, 448.3 ms (336.3 ms to 712.9 ms) to the "
                           "first token, 2 788 tokens/s of output (vllm, 1 000 tokens each)\n"),
             std::string::npos)
       << text.out;
