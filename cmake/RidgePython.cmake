@@ -27,6 +27,8 @@ set_target_properties(ridge_python PROPERTIES OUTPUT_NAME _ridge LIBRARY_OUTPUT_
                                               CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
 target_link_libraries(ridge_python PRIVATE ridge fmt::fmt)
 target_compile_options(ridge_python PRIVATE ${ridge_warnings} ${ridge_light_options})
+# Other modules of the process, such as PyTorch's, must not replace the library's symbols with theirs.
+target_link_options(ridge_python PRIVATE -Wl,--exclude-libs,ALL)
 file(GLOB_RECURSE package_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS python/ridge/*.py python/ridge/*.pyi python/ridge/py.typed)
 foreach(file IN LISTS package_files)
   cmake_path(GET file PARENT_PATH folder)

@@ -34,6 +34,9 @@ def declared_lengths(lead, lengths):
 def prepare_lengths(lengths, keys):
     """Returns the lengths as int32, and the least of them, or None on a device. Raises Error for one outside of 0 to `keys`;
     those on a device are not checked, because a check would wait for the device."""
+    if not hasattr(lengths, "dtype"):  # A buffer, such as array.array
+        import numpy
+        lengths = numpy.asarray(lengths)
     if dtype_name(lengths) not in ("int32", "i"):
         lengths = lengths.int() if is_torch(lengths) else lengths.astype("int32")
     if not is_on_host(lengths) or 0 in shape_of("lengths", lengths):

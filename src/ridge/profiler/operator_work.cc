@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -184,11 +185,12 @@ struct ConvolutionArguments {
 std::optional<OperatorWork> count_convolution(const Call& call, const ConvolutionArguments& at) {
   if (call.operands.size() < at.input + 2 || call.operands.size() < call.arguments.size()) return std::nullopt;
   const Operand &x = call.operands[at.input], &w = call.operands[at.input + 1];
+  if (x.shape.size() < 3) return std::nullopt;
   const std::size_t spatial = x.shape.size() - 2;
   const auto expand = [&](Shape list) { return list.size() == 1 ? Shape(spatial, list.front()) : list; };
   const Shape stride = expand(parse_list(call, at.stride)), padding = expand(parse_list(call, at.padding)),
               dilation = expand(parse_list(call, at.dilation));
-  if (x.shape.size() < 3 || w.shape.size() != x.shape.size() || stride.size() != spatial || padding.size() != spatial ||
+  if (w.shape.size() != x.shape.size() || stride.size() != spatial || padding.size() != spatial ||
       dilation.size() != spatial)
     return std::nullopt;
   if (at.transposed >= 0 && call.arguments[static_cast<std::size_t>(at.transposed)] == "True") return std::nullopt;
@@ -234,6 +236,24 @@ std::optional<OperatorWork> count_convolution_backward(const Call& call) {
 }
 
 // q, k, v [B, H, S, D] from operand `first`; `halves` counts the operations in units of half a forward pass.
+// Returns the position of `is_causal` among the arguments of PyTorch's operators of attention.
+std::size_t find_causal_argument(std::string_view operator_name) {
+  constexpr std::pair<std::string_view, std::size_t> positions[] = {
+      {"scaled_dot_product_attention", 5},
+      {"_scaled_dot_product_flash_attention", 4},
+      {"_scaled_dot_product_flash_attention_for_cpu", 4},
+      {"_scaled_dot_product_efficient_attention", 6},
+      {"_scaled_dot_product_cudnn_attention", 6},
+      {"_scaled_dot_product_flash_attention_backward", 11},
+      {"_scaled_dot_product_flash_attention_for_cpu_backward", 7},
+      {"_scaled_dot_product_efficient_attention_backward", 11},
+      {"_scaled_dot_product_cudnn_attention_backward", 14},
+  };
+  for (const auto& [name, position] : positions)
+    if (name == operator_name) return position;
+  return std::numeric_limits<std::size_t>::max();
+}
+
 std::optional<OperatorWork> count_attention_of(const Call& call, std::size_t first, int halves) {
   if (call.operands.size() < first + 3) return std::nullopt;
   const Operand &q = call.operands[first], &k = call.operands[first + 1], &v = call.operands[first + 2];
@@ -243,7 +263,8 @@ std::optional<OperatorWork> count_attention_of(const Call& call, std::size_t fir
   OperatorWork out;
   if (!set_product_type(out, q, k)) return std::nullopt;
   const Count queries = q.shape[2], keys = k.shape[2];
-  const bool is_causal = contains(call.arguments, std::string("True")) && queries <= keys;
+  const std::size_t causal = find_causal_argument(call.name);
+  const bool is_causal = causal < call.arguments.size() && call.arguments[causal] == "True" && queries <= keys;
   const Count pairs =
       is_causal ? multiply(queries, queries + 1) / 2 + multiply(queries, keys - queries) : multiply(queries, keys);
   const Count heads = multiply(q.shape[0], q.shape[1]);

@@ -140,6 +140,12 @@ TEST(OperatorsOfTraces, HaveTheWorkOfTheirShapes) {
       work_of("aten::scaled_dot_product_attention", "[[2,3,16,8],[2,3,16,8],[2,3,16,8],[],[],[]]",
               R"(["c10::Half","c10::Half","c10::Half","","Scalar","Scalar"])", R"(["","","","","0.","True"])");
   EXPECT_EQ(static_cast<std::int64_t>(attention.flops), 2 * 2 * 3 * (16 * 17 / 2) * 16);
+  // Other arguments that are True do not halve it.
+  const OperatorWork full =
+      work_of("aten::_scaled_dot_product_efficient_attention", "[[2,3,16,8],[2,3,16,8],[2,3,16,8],[],[],[],[],[]]",
+              R"(["c10::Half","c10::Half","c10::Half","","Scalar","Scalar","Scalar","Scalar"])",
+              R"(["","","","","True","0.","False",""])");
+  EXPECT_EQ(static_cast<std::int64_t>(full.flops), 2 * 2 * 3 * 16 * 16 * 16);
   const OperatorWork embedding = work_of("aten::embedding", "[[1000,64],[2,3]]", R"(["float","long int"])");
   EXPECT_EQ(static_cast<std::int64_t>(embedding.bytes_in + embedding.bytes_out), 2 * 6 * 64 * 4 + 6 * 8);
   const OperatorWork copy = work_of("aten::copy_", "[[10,10],[10,10],[]]", R"(["c10::BFloat16","float",""])");

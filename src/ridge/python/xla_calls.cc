@@ -247,9 +247,9 @@ std::vector<NamedType> infer_results(const std::string& program, const std::vect
     const nb::gil_scoped_release released;
     computation = api::prepare_cached({.program = program, .requested_results = results}, types);
   }
+  const Computation made = value_or_raise(*std::move(computation));
   std::vector<NamedType> out;
-  for (const ArrayType& type : value_or_raise(*std::move(computation)).outputs())
-    out.emplace_back(type.name, dtype_name(type.dtype), type.shape);
+  for (const ArrayType& type : made.outputs()) out.emplace_back(type.name, dtype_name(type.dtype), type.shape);
   return out;
 }
 

@@ -19,7 +19,7 @@ struct Transfers {
 // then the other backward passes.
 struct StageState {
   std::int64_t warm_up = 0, forward = 0, backward = 0;  // The last two count finished passes
-  double end_s = 0;
+  double end_s = 0, exchange_end_s = 0;
   Transfers inputs = {}, gradients = {};  // Arrivals from the preceding and the next stage
 
   bool runs_forward_next(std::int64_t micro_batches) const {
@@ -41,10 +41,15 @@ bool advance_stage(std::span<const PipelineStage> stages, std::int64_t micro_bat
     const bool is_sent = is_forward ? !is_first : !is_last;
     if (is_sent && micro_batch >= std::ssize(arrivals)) break;
     const double arrival_s = is_sent ? arrivals[static_cast<std::size_t>(micro_batch)] : 0;
-    double seconds = is_forward ? stage.forward_s : stage.backward_s;
-    if (is_forward && micro_batch == 0) seconds = stage.first_forward_s;
-    if (!is_forward && micro_batch == micro_batches - 1) seconds = stage.last_backward_s;
-    state.end_s = std::max(state.end_s, arrival_s) + seconds;
+    const double start_s = std::max(state.end_s, arrival_s);
+    state.end_s = start_s + (is_forward ? stage.forward_s : stage.backward_s);
+    if (is_forward && (stage.gathers_each || micro_batch == 0)) {
+      state.exchange_end_s += stage.gather_s;
+      state.end_s = std::max(state.end_s, state.exchange_end_s);
+    }
+    // Other stages do not wait for the sums of gradients.
+    if (!is_forward && (stage.reduces_each || micro_batch == micro_batches - 1))
+      state.exchange_end_s = std::max(state.exchange_end_s, start_s + stage.reduce_after_s) + stage.reduce_s;
     ++(is_forward ? state.forward : state.backward);
     if (is_forward && !is_last) states[index + 1].inputs.send(state.end_s, stage.send_s);
     if (!is_forward && !is_first) states[index - 1].gradients.send(state.end_s, stages[index - 1].send_s);
@@ -67,7 +72,7 @@ std::vector<double> schedule_pipeline(std::span<const PipelineStage> stages, std
       has_advanced = advance_stage(stages, micro_batches, i, states) || has_advanced;
   }
   std::vector<double> out;
-  for (const StageState& state : states) out.push_back(state.end_s);
+  for (const StageState& state : states) out.push_back(std::max(state.end_s, state.exchange_end_s));
   return out;
 }
 

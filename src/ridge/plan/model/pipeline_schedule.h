@@ -15,16 +15,21 @@ namespace ridge {
 // Times of one stage for one micro-batch.
 struct PipelineStage {
   double forward_s = 0, backward_s = 0;
-  double first_forward_s = 0, last_backward_s = 0;  // Times of the first forward and the last backward pass
   double send_s = 0;  // Activations to the next stage, and their gradients back; overlaps with other micro-batches
+  // Exchanges between data ranks, one at a time, while passes compute: weights until the first forward pass ends, and
+  // gradients from `reduce_after_s` after the start of the last backward pass on; with `gathers_each` and
+  // `reduces_each`, for each pass.
+  double gather_s = 0, reduce_s = 0, reduce_after_s = 0;
+  bool gathers_each = false, reduces_each = false;
 
   // Returns the time that the stage computes `micro_batches`.
   double busy_s(std::int64_t micro_batches) const {
-    return first_forward_s + last_backward_s + static_cast<double>(micro_batches - 1) * (forward_s + backward_s);
+    return static_cast<double>(micro_batches) * (forward_s + backward_s);
   }
 };
 
-// Returns the time at which each stage ends its last backward pass. A link sends one micro-batch at a time each way.
+// Returns the time at which each stage ends its last backward pass and its exchanges. A link sends one micro-batch at a
+// time each way.
 std::vector<double> schedule_pipeline(std::span<const PipelineStage> stages, std::int64_t micro_batches);
 
 // Returns the most micro-batches whose activations stage `stage` of `stages` keeps at a time.

@@ -7,7 +7,7 @@ namespace ridge {
 namespace {
 
 PipelineStage make_stage(double forward_s, double backward_s, double send_s = 0) {
-  return {forward_s, backward_s, forward_s, backward_s, send_s};
+  return {.forward_s = forward_s, .backward_s = backward_s, .send_s = send_s};
 }
 
 TEST(PipelineSchedule, HasThePublishedBubbleOfEqualStages) {
@@ -35,10 +35,25 @@ TEST(PipelineSchedule, SendsOneMicroBatchAtATime) {
   EXPECT_EQ(schedule_pipeline(std::vector{make_stage(1, 1, 5), make_stage(1, 1)}, 2), (std::vector<double>{19, 13}));
 }
 
-TEST(PipelineSchedule, HasTimesOfTheFirstAndTheLastPass) {
-  const PipelineStage stage{.forward_s = 1, .backward_s = 2, .first_forward_s = 10, .last_backward_s = 20};
-  EXPECT_EQ(schedule_pipeline(std::vector{stage}, 3).front(), 10 + 2 + 1 + 2 + 1 + 20);
-  EXPECT_EQ(stage.busy_s(3), 36);
+TEST(PipelineSchedule, OverlapsExchangesOfDataRanks) {
+  PipelineStage stage{.forward_s = 1, .backward_s = 3, .gather_s = 10, .reduce_s = 20, .reduce_after_s = 1};
+  // Weights until 10, then passes until 13, 17 and 21; the last backward pass begins at 18, its sums at 19.
+  EXPECT_EQ(schedule_pipeline(std::vector{stage}, 3).front(), 39);
+  EXPECT_EQ(stage.busy_s(3), 12);
+  stage.reduces_each = true;  // From 11, 31 and 51 on
+  EXPECT_EQ(schedule_pipeline(std::vector{stage}, 3).front(), 71);
+}
+
+TEST(PipelineSchedule, SendsGradientsBeforeTheyAreSummed) {
+  for (const std::int64_t stages : {2, 4, 8})
+    for (const std::int64_t micro_batches : {1, 4, 32}) {
+      const PipelineStage stage{.forward_s = 1, .backward_s = 2, .reduce_s = 100};
+      const std::vector<PipelineStage> equal(static_cast<std::size_t>(stages), stage);
+      // Only the sums of the first stage are added, which begin with its last backward pass.
+      EXPECT_DOUBLE_EQ(schedule_pipeline(equal, micro_batches).front(),
+                       static_cast<double>((micro_batches + stages - 1) * 3 - 2 + 100))
+          << stages << " " << micro_batches;
+    }
 }
 
 TEST(PipelineSchedule, KeepsAsManyMicroBatchesAsStagesFollow) {

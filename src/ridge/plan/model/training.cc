@@ -111,9 +111,10 @@ Result<TrainingStep> predict_training(const model::ModelConfig& config, const Tr
   RIDGE_TRY(out, predictor.predict(sized.layout, sized.accumulated));
   if (!request.tensor_parallel && request.data_parallel > 1 && out.layout.tensor > 1)
     out.notes.push_back(fmt::format(
-        "{} chips do not hold the step, so --tp {} is added; --zero, --accumulate and --recompute full need "
+        "{} chips do not hold the step, so --tp {} is added{}; --zero, --accumulate and --recompute full need "
         "less memory",
-        request.data_parallel * request.pipeline_parallel, out.layout.tensor));
+        request.data_parallel * request.pipeline_parallel, out.layout.tensor,
+        out.fits() ? "" : fmt::format(", but {} do not hold it either", out.layout.chips())));
   out.parameters = static_cast<double>(count.active_parameters);
   for (const std::string& time : list_times_not_on_record(machine, out.layout.chips()))
     out.not_on_record.push_back(time);

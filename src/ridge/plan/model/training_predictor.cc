@@ -281,14 +281,14 @@ class StepAssembly {
       const double forward = seconds[index_of(TrainingPass::forward)],
                    again = seconds[index_of(TrainingPass::recomputation)],
                    backward = seconds[index_of(TrainingPass::backward)];
-      const bool gathers_each = request_.zero_stage == 3, reduces_each = request_.zero_stage >= 2;
-      // An exchange of the whole step overlaps with one part of the batch: gradients with the last, weights with the
-      // first.
-      stages.push_back({.forward_s = gathers_each ? std::max(forward, stage.gather_s) : forward,
-                        .backward_s = again + (reduces_each ? std::max(backward, stage.reduce_s) : backward),
-                        .first_forward_s = std::max(forward, stage.gather_s),
-                        .last_backward_s = again + std::max(backward, stage.reduce_s),
-                        .send_s = i < send_s_.size() ? send_s_[i] : 0});
+      stages.push_back({.forward_s = forward,
+                        .backward_s = again + backward,
+                        .send_s = i < send_s_.size() ? send_s_[i] : 0,
+                        .gather_s = stage.gather_s,
+                        .reduce_s = stage.reduce_s,
+                        .reduce_after_s = again,
+                        .gathers_each = request_.zero_stage == 3,
+                        .reduces_each = request_.zero_stage >= 2});
     }
     std::vector<double> ends = schedule_pipeline(stages, out_.accumulated);
     if (embedding_s_ > 0) ends.front() = ends.back() = std::max(ends.front(), ends.back()) + embedding_s_;

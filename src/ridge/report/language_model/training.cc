@@ -318,7 +318,8 @@ std::string render_text(const model::ModelCount& count, const std::vector<Traini
     return out;
   }
   const TrainingStep& x = machines.front();
-  add_line(fmt::format("{} on {}: {}", count.name, chips_of(x), x.run ? run_text(x) : step_text(x)));
+  add_line(fmt::format("{} on {}{}: {}", count.name, chips_of(x), x.fits() ? "" : ", whose memory is too small",
+                       x.run ? run_text(x) : step_text(x)));
   if (x.run) {
     add_line("run  " + run_flops_text(x));
     add_line("loss  " + loss_line(x));
