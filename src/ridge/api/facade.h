@@ -44,8 +44,8 @@ bool is_file_of_operators(const std::string& program);
 // request. Errors: of the file (with its path), a size or the machine.
 Result<Report> explain_file(const Request& request);
 // Compares the times in a profiler's trace with the bounds of its operators. Errors: of the file (with its path) or the
-// machine.
-Result<TraceReport> read_trace(const std::string& path, const MachineChoice& on);
+// machine; kernels in the trace without a machine. A trace of a host alone is compared with this CPU by default.
+Result<TraceReport> read_trace(const std::string& path, const std::optional<MachineChoice>& on);
 // A report with its request.
 struct AnsweredRequest {
   Request request;  // Without a program if the report is about bare FLOPs and bytes

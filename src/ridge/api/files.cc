@@ -67,9 +67,12 @@ Result<Report> explain_file(const Request& request) {
   return report;
 }
 
-Result<TraceReport> read_trace(const std::string& path, const MachineChoice& on) {
-  RIDGE_TRY(machine, machine_of(on));
+Result<TraceReport> read_trace(const std::string& path, const std::optional<MachineChoice>& on) {
   RIDGE_TRY(trace, profiler::read_trace_file(path));
+  if (!on && !trace.device_activities.empty())
+    return usage_error("expected --on for a trace with kernels, found none",
+                       "name the machine on which it was recorded: --on h200");
+  RIDGE_TRY(machine, machine_of(on.value_or(MachineChoice())));
   RIDGE_TRY(summary, profiler::summarize_trace(trace, machine));
   const std::string title = path == "-" ? "standard input" : std::filesystem::path(path).filename().string();
   return TraceReport{title, machine.title, std::move(summary)};

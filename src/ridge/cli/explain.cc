@@ -194,6 +194,7 @@ Result<int> print_transfer(const ExplainArgs& args) {
 Result<int> print_file(const ExplainArgs& args) {
   constexpr std::string_view supported = "-d --on --memory --sustained --json --csv --md --svg --roofs";
   RIDGE_TRY_STATUS(check_combined_options(*args.verb, "a .onnx file", supported));
+  RIDGE_TRY_STATUS(check_one_machine(args.request_args.on, "a .onnx file"));
   RIDGE_TRY(request, to_request(args.request_args));
   RIDGE_TRY(report, api::explain_file(request));
   return print_report(report, args.output, request);

@@ -272,7 +272,9 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--context", args->counts.context, "Tokens of a sequence: of its cache, and of its prompt")
       ->type_name("N");
   verb->add_option("--batch", args->counts.batch, "With --context: number of sequences (default: 1)")->type_name("B");
-  verb->add_option("--on", args->on, "Machines whose times are predicted, separated by commas")->type_name("MACHINE");
+  verb->add_option("--on", args->on, "Machines whose times are predicted, separated by commas")
+      ->type_name("MACHINE")
+      ->check(name_of("a machine"));
   verb->add_option("--phase", args->phase, "prefill, decode or train, for the table and --print (default: decode)")
       ->check(one_named(phases, {std::string(training_phase)}))
       ->type_name("PHASE");
@@ -318,7 +320,8 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
   verb->add_option("--html", args->html, "Write an interactive page into this file: sliders, machines, plots, tables")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(name_of("a file"));
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},
                         {"Machines", "--on --phase --tp --pp --ep --dp --rate --plan --library --price"},
                         {"Images", "--images --image-size"},

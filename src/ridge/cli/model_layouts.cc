@@ -35,7 +35,9 @@ void add_layout_options(CLI::App& verb, LayoutArgs& args) {
                   "the best layout of each number")
       ->type_name("N");
   verb.add_flag("--best", args.best, "With --chips: rank all layouts at --batch or --rate");
-  verb.add_option("--svg", args.svg, "With --chips: plot throughput against latency into this file")->type_name("FILE");
+  verb.add_option("--svg", args.svg, "With --chips: plot throughput against latency into this file")
+      ->type_name("FILE")
+      ->check(name_of("a file"));
 }
 
 Status check_layout_options(const CLI::App& verb, const LayoutArgs& args, const std::string& phase) {

@@ -156,6 +156,15 @@ CLI::Validator one_of(const std::vector<std::string>& words) {
       fmt::format("{{{}}}", fmt::join(words, ",")));
 }
 
+CLI::Validator name_of(const std::string& what) {
+  return CLI::Validator(
+      [what](const std::string& text) {
+        if (!text.empty() && !text.starts_with("--")) return std::string();
+        return fmt::format("expected {}, found '{}'", what, text);
+      },
+      "");
+}
+
 CLI::Validator quantity_in(const std::string& unit) {
   return CLI::Validator(
       [unit](std::string& text) {

@@ -13,6 +13,9 @@ namespace ridge::cli {
 
 // Checks that a value is one of `words`: "ridge: --on: expected cpu or cuda, found 'gpu'"
 CLI::Validator one_of(const std::vector<std::string>& words);
+// Refuses an empty value, and an option in place of a value: "--html: expected a file, found '--json'". `what` is a
+// noun: "a file".
+CLI::Validator name_of(const std::string& what);
 // Checks the range of a number: "--tune: expected a whole number from 0 to 1000, found '1001'"
 CLI::Validator whole_number_between(std::int64_t low, std::int64_t high);
 CLI::Validator number_between(double low, double high);

@@ -120,10 +120,11 @@ void add_format_options(CLI::App& verb, OutputFormat& format, const std::string&
 
 void add_output_options(CLI::App& verb, ReportOutput& output) {
   add_format_options(verb, output);
-  verb.add_option("--svg", output.svg, "Plot the roofline into this file")->type_name("FILE");
+  verb.add_option("--svg", output.svg, "Plot the roofline into this file")->type_name("FILE")->check(name_of("a file"));
   verb.add_flag("--roofs", output.show_cache_roofs, "Also plot the bandwidths of the caches in the machine file");
   verb.add_option("--html", output.html, "Write an interactive page into this file: sliders, machines, plot, tables")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(name_of("a file"));
   group_options(verb, {{"Output", "--svg --roofs --html"}});
 }
 
@@ -184,7 +185,8 @@ void add_positional_arguments(CLI::App& verb, std::vector<std::string>& position
 void add_request_options(CLI::App& verb, RequestArgs& request_args) {
   add_positional_arguments(verb, request_args.positionals);
   verb.add_option("--on", request_args.on, "Machine: a catalog name, a .toml file, cuda, or cpu (default)")
-      ->type_name("MACHINE");
+      ->type_name("MACHINE")
+      ->check(name_of("a machine"));
   add_repeated_option(verb, "-d", request_args.dims, "Value of a dimension; may be repeated", "NAME=VALUE");
   verb.add_option("--dtype", request_args.dtype, "Dtype of tensors that declare none (default bf16)")
       ->type_name("DTYPE");

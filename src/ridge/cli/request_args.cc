@@ -132,6 +132,12 @@ std::vector<std::string> split_machines(const std::string& list) {
   return out;
 }
 
+Status check_one_machine(const std::string& list, std::string_view what) {
+  const std::size_t count = split_names(list).size();
+  if (count <= 1) return Done{};
+  return usage_error(fmt::format("expected one machine for {}, found {}", what, count));
+}
+
 Result<DType> parse_dtype_argument(const std::string& text) {
   if (const auto dtype = parse_dtype(text)) return *dtype;
   std::vector<std::string> names;

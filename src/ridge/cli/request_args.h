@@ -44,6 +44,8 @@ Status read_positionals(RequestArgs& args, std::string_view verb);
 std::vector<std::string> split_names(const std::string& list, char separator = ',');
 // Returns the machines of a list, each once: h100 and H100 are the same.
 std::vector<std::string> split_machines(const std::string& list);
+// Errors (usage): a list of several machines. `what` is what has one: "a trace".
+Status check_one_machine(const std::string& list, std::string_view what);
 Result<Request> to_request(const RequestArgs& args);
 // Converts --flops and --bytes.
 Result<BareWork> bare_work(const RequestArgs& args);

@@ -57,7 +57,8 @@ void add_swept_options(CLI::App& verb, SweepRequestArgs& r) {
   verb.add_option("--on", r.on, "Machines: catalog names, .toml files, or cpu (default)")
       ->type_name("A,B,C")
       ->delimiter(',')
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(name_of("a machine"));
   add_repeated_option(verb, "-d", r.dims,
                       "Values of a dimension: B=256, B=1,8,64, B=1..4096:*2, B=128..512:128; may be repeated",
                       "NAME=VALUES");
@@ -97,8 +98,10 @@ void add_sweep(CLI::App& app, int& code) {
   verb->add_flag("--measure", args->stripes_request.measure, "With --stripes: also run each size on this computer");
   args->verb = verb;
   add_format_options(*verb, args->format, "ridge.sweep/1");
-  verb->add_option("--svg", args->svg, "Plot the curves into this file")->type_name("FILE");
-  verb->add_option("--html", args->html, "Write an interactive page with the curves into this file")->type_name("FILE");
+  verb->add_option("--svg", args->svg, "Plot the curves into this file")->type_name("FILE")->check(name_of("a file"));
+  verb->add_option("--html", args->html, "Write an interactive page with the curves into this file")
+      ->type_name("FILE")
+      ->check(name_of("a file"));
   group_options(*verb, {{"Program", "PROGRAM -d --dtype"},
                         {"Machine", "--on --link"},
                         {"What if", "--split"},

@@ -26,12 +26,16 @@ bool needs_arguments(std::string_view name) {
   return false;
 }
 
+constexpr double max_time_us = 1e16;  // 317 years: older traces count from 1970, and a double still has 2 us
+constexpr std::size_t max_shown_value = 32;
+
 // Fields of the event that is being read.
 struct TraceEvent {
   std::string phase, category, name, shapes, types, concrete;
   double start_us = 0, duration_us = -1;
   std::int64_t process = 0, thread = 0, correlation = -1, device = -1;
-  bool is_cut = false;  // True if the texts of its operands are too long
+  bool is_cut = false;     // True if the texts of its operands are too long
+  std::string wrong_time;  // Why "ts" or "dur" is no time; else empty
 };
 
 // Collects the events of a trace while its JSON is parsed. Fields are found by their depth: an event is an object in
@@ -40,8 +44,14 @@ class TraceHandler final : public nlohmann::json_sax<Json> {
  public:
   explicit TraceHandler(Trace& trace) : trace_(trace) {}
 
-  bool null() override { return add_text("null"); }
-  bool boolean(bool value) override { return add_text(value ? "true" : "false"); }
+  bool null() override {
+    note_wrong_time("null");
+    return add_text("null");
+  }
+  bool boolean(bool value) override {
+    note_wrong_time(value ? "true" : "false");
+    return add_text(value ? "true" : "false");
+  }
   bool number_integer(number_integer_t value) override { return add_number(static_cast<double>(value), value); }
   bool number_unsigned(number_unsigned_t value) override {
     return add_number(static_cast<double>(value), static_cast<std::int64_t>(std::min<std::uint64_t>(value, INT64_MAX)));
@@ -57,7 +67,10 @@ class TraceHandler final : public nlohmann::json_sax<Json> {
   bool end_object() override;
   bool start_array(std::size_t) override;
   bool end_array() override;
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::detail::exception&) override {
+    // NaN and 1e999 are no JSON. The token may begin with the key.
+    note_wrong_time(trim_blanks(std::string_view(token).substr(token.rfind(':') + 1)));
+    if (is_in_event() && !event_.wrong_time.empty()) return fail(event_.wrong_time);
     fail(fmt::format("expected JSON, found something else at byte {}", position),
          "the file is cut off or damaged, or no trace in Chrome's format");
     return false;
@@ -67,6 +80,16 @@ class TraceHandler final : public nlohmann::json_sax<Json> {
 
  private:
   bool is_in_event() const { return event_depth_ > 0 && depth_ == event_depth_; }
+  bool is_time() const { return is_in_event() && (key_ == "ts" || key_ == "dur"); }
+  // Keeps an error about the value of "ts" or "dur", which counts once the event proves to be complete.
+  void note_wrong_time(std::string_view value) {
+    if (!is_time() || value.empty()) return;
+    if (event_.wrong_time.empty())
+      event_.wrong_time =
+          fmt::format("expected \"{}\" of event {} as a number from -1e16 to 1e16 (microseconds), found {}", key_,
+                      event_count_, make_printable(value.substr(0, max_shown_value)));
+    key_.clear();
+  }
   bool is_in_arguments() const { return args_depth_ > 0 && depth_ == args_depth_; }
   bool fail(std::string message, std::string hint = {}) {
     if (!error_) error_ = input_error(std::move(message), std::move(hint));
@@ -102,6 +125,7 @@ class TraceHandler final : public nlohmann::json_sax<Json> {
   std::string key_;
   TraceEvent event_;
   int depth_ = 0, list_depth_ = 0, event_depth_ = 0, args_depth_ = 0, copied_depth_ = 0;
+  std::int64_t event_count_ = 0;
   std::string* copied_ = nullptr;  // Text to which an array of "args" is copied
   std::map<Signature, int> signature_index_;
   std::map<std::string, int> name_index_;
@@ -109,11 +133,13 @@ class TraceHandler final : public nlohmann::json_sax<Json> {
 
 bool TraceHandler::add_number(double value, std::int64_t integer) {
   if (copied_) append_copied(std::to_string(integer));
+  if (is_time() && !(std::fabs(value) <= max_time_us)) note_wrong_time(fmt::format("{:g}", value));
   if (is_in_event()) {
     if (key_ == "ts") event_.start_us = value;
     if (key_ == "dur") event_.duration_us = value;
     if (key_ == "pid") event_.process = integer;
     if (key_ == "tid") event_.thread = integer;
+    key_.clear();  // Has its value
   } else if (is_in_arguments()) {
     if (key_ == "correlation") event_.correlation = integer;
     if (key_ == "device") event_.device = integer;
@@ -123,6 +149,7 @@ bool TraceHandler::add_number(double value, std::int64_t integer) {
 
 bool TraceHandler::string(string_t& value) {
   if (copied_) append_copied(Json(value.substr(0, max_signature)).dump(-1, ' ', true, Json::error_handler_t::replace));
+  if (is_time()) note_wrong_time('"' + value.substr(0, max_shown_value) + '"');
   if (!is_in_event()) return true;
   if (key_ == "ph") event_.phase = value.substr(0, 8);
   if (key_ == "cat") event_.category = value.substr(0, 64);
@@ -139,11 +166,13 @@ bool TraceHandler::key(string_t& name) {
 }
 
 bool TraceHandler::start_object(std::size_t) {
+  if (is_time()) note_wrong_time("an object");
   append_copied("{}");
   if (!enter()) return false;
   if (list_depth_ > 0 && depth_ == list_depth_ + 1) {
     event_ = {};
     event_depth_ = depth_;
+    ++event_count_;
   } else if (event_depth_ > 0 && depth_ == event_depth_ + 1 && key_ == "args") {
     args_depth_ = depth_;
   }
@@ -161,6 +190,7 @@ bool TraceHandler::end_object() {
 }
 
 bool TraceHandler::start_array(std::size_t) {
+  if (is_time()) note_wrong_time("an array");
   if (copied_) append_copied("[");
   if (!copied_ && is_in_arguments()) {
     if (key_ == "Input Dims") copied_ = &event_.shapes;
@@ -198,9 +228,9 @@ int TraceHandler::find_signature() {
 }
 
 bool TraceHandler::store_event() {
-  const bool is_complete = event_.phase == "X" && event_.duration_us >= 0 && std::isfinite(event_.duration_us) &&
-                           std::isfinite(event_.start_us);
-  if (!is_complete) return true;
+  if (event_.phase != "X") return true;
+  if (!event_.wrong_time.empty()) return fail(event_.wrong_time);
+  if (event_.duration_us < 0) return true;
   if (trace_.ops.size() + trace_.device_activities.size() + trace_.launches.size() >= max_events)
     return fail(fmt::format("expected at most {} operators, kernels and launches, found more", max_events),
                 "trace fewer steps");
@@ -239,7 +269,9 @@ Result<Trace> read_trace_file(const std::string& path) {
   std::ifstream file;
   if (path != "-") {
     file.open(path, std::ios::binary);
-    if (!file) return input_error(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+    if (file) file.peek();  // A folder can be opened, but not read
+    if (!file.is_open() || file.bad())
+      return input_error(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
     std::error_code ignored;
     if (const auto size = std::filesystem::file_size(path, ignored); !ignored && size > max_file_bytes)
       return input_error(fmt::format("{}: expected at most 2^36 bytes, found {}", path, size), "trace fewer steps");

@@ -55,7 +55,8 @@ struct Trace {
 };
 
 // Reads a trace event by event, so that the memory depends on the events kept and not on the size of the file. Errors:
-// no JSON (with the byte), gzip, nested too deeply, too many events, no complete events (ph "X") of these kinds.
+// no JSON (with the byte), gzip, nested too deeply, too many events, no complete events (ph "X") of these kinds, a time
+// that is no number or beyond 1e16 us.
 Result<Trace> read_trace(std::istream& input);
 // Reads a file, or standard input for "-". Errors: those of `read_trace`, with the path.
 Result<Trace> read_trace_file(const std::string& path);

@@ -171,6 +171,26 @@ TEST(Traces, RejectOtherFilesWithSentences) {
   EXPECT_EQ(read_text(std::string(1000, '[')).error().message, "expected JSON nested at most 64 levels, found more");
 }
 
+TEST(Traces, RejectTimesThatAreNone) {
+  const auto message_of = [](const std::string& times, const std::string& phase = "X") {
+    const auto trace = read_text("[" + kernel("a", 0, 10, 1) + R"(, {"ph": ")" + phase + "\", " + times + "}]");
+    return trace ? std::string() : trace.error().message;
+  };
+  const std::string hint = " of event 2 as a number from -1e16 to 1e16 (microseconds), found ";
+  EXPECT_EQ(message_of(R"("ts": 0, "dur": "abc")"), "expected \"dur\"" + hint + "\"abc\"");
+  EXPECT_EQ(message_of(R"("ts": 2e16, "dur": 1)"), "expected \"ts\"" + hint + "2e+16");
+  EXPECT_EQ(message_of(R"("ts": -20000000000000001, "dur": 1)"), "expected \"ts\"" + hint + "-2e+16");
+  EXPECT_EQ(message_of(R"("ts": 0, "dur": 1e999)"), "expected \"dur\"" + hint + "1e999");
+  EXPECT_EQ(message_of(R"("ts": 0, "dur": null)"), "expected \"dur\"" + hint + "null");
+  EXPECT_EQ(message_of(R"("ts": true, "dur": 1)"), "expected \"ts\"" + hint + "true");
+  EXPECT_EQ(message_of(R"("ts": [1], "dur": 1)"), "expected \"ts\"" + hint + "an array");
+  EXPECT_EQ(message_of(R"("ts": {"dur": "abc"}, "dur": 1)"), "expected \"ts\"" + hint + "an object");
+  EXPECT_EQ(message_of(R"("ts": NaN, "dur": 1)"), "expected \"ts\"" + hint + "N");  // The byte that ends the JSON
+  EXPECT_EQ(message_of(R"("ts": 1621401187223005, "dur": 1)"), "");  // From 1970, as older traces have it
+  EXPECT_EQ(message_of(R"("ts": "abc")", "M"), "");                  // Only complete events are read
+  EXPECT_EQ(message_of(R"("args": {"ts": "abc", "dur": null})"), "");
+}
+
 TEST(Traces, MayBeAnArrayOfEvents) {
   const auto trace = read_text("[" + kernel("a", 0, 10, 1) + "]");
   ASSERT_TRUE(trace.ok());

@@ -59,15 +59,26 @@ std::string missing_file_hint(const std::filesystem::path& path) {
   return "a program is a file, - or the text itself: 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'";
 }
 
+// An ONNX file begins with its format's version as field 1 of a protocol buffer, a byte that no program has.
+constexpr char onnx_mark = '\x08';
+
+Error onnx_error(const std::string& source) {
+  return input_error(fmt::format("expected a program in {}, found an ONNX model", source),
+                     "only ridge explain FILE.onnx reads ONNX files");
+}
+
 Result<ProgramText> read_program_text(const std::string& argument) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const bool from_input = argument == "-";
   if (from_input || fs::exists(argument, ignored)) {
     const std::string path = from_input ? "/dev/stdin" : argument;
+    const std::string name = from_input ? "standard input" : argument;
+    if (argument.ends_with(".onnx") && fs::is_regular_file(argument, ignored)) return onnx_error(name);
     RIDGE_TRY(text, read_file(path, max_program_bytes));
+    if (text.starts_with(onnx_mark)) return onnx_error(name);
     const std::string title = from_input ? "standard input" : fs::path(argument).filename().string();
-    return ProgramText{std::move(text), from_input ? "standard input" : argument, title};
+    return ProgramText{std::move(text), name, title};
   }
   if (!looks_like_program(argument))
     return input_error(fmt::format("cannot read '{}': No such file or directory", argument),
