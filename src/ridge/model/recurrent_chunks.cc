@@ -18,6 +18,13 @@ std::int64_t chunk_size(const StepSizes& sizes) {
 // True if the sequences have earlier tokens, whose state the new ones continue.
 bool continues_state(const StepSizes& sizes) { return sizes.options.context > sizes.options.new_tokens; }
 
+// Adds the state before the new tokens in the format of activations, in which products multiply, and returns its name.
+std::string add_start(ProgramWriter& out, const StepSizes& sizes, const std::string& state) {
+  if (state_dtype(sizes) == sizes.activation) return "state$";
+  out.add_stored("start$", sizes.activation, "B, " + state, "state$");
+  return "start$";
+}
+
 // True if the last chunk has elements after the last token.
 bool has_rest(const StepSizes& sizes) { return sizes.options.new_tokens % chunk_size(sizes) != 0; }
 
@@ -74,9 +81,10 @@ void add_decays(ProgramWriter& out, const std::string& heads) {
 // chunk, next$ the one after the last token.
 void add_state_chain(ProgramWriter& out, const StepSizes& sizes, const std::string& state) {
   const std::string chunks = "B, SC, " + state;
-  std::string added = "added$";
+  std::string added = "added$", start = "0";
   if (continues_state(sizes)) {
-    out.add("first$", chunks, "added$ + where(index(SC) == 0, fade$ * state$, 0)");
+    start = add_start(out, sizes, state);
+    out.add("first$", chunks, fmt::format("added$ + where(index(SC) == 0, fade$ * {}, 0)", start));
     added = "first$";
   }
   out.add("states$", chunks, fmt::format("scan(fade$ * states$ + {} over SC)", added));
@@ -86,8 +94,7 @@ void add_state_chain(ProgramWriter& out, const StepSizes& sizes, const std::stri
   out.add_indices("again$", "SC", "index(SC)");
   out.add("before1$", "B, SP, " + state, "gather(states$, before$ over SC)");
   out.add("earlier$", chunks, "gather(before1$, again$ over SP)");
-  out.add("entering$", chunks,
-          fmt::format("where(index(SC) > 0, earlier$, {})", continues_state(sizes) ? "state$" : "0"));
+  out.add("entering$", chunks, fmt::format("where(index(SC) > 0, earlier$, {})", start));
   out.add_replacing("next$", state_dtype(sizes), "B, " + state, "state$",
                     "sum(where(index(SC) == size(SC) - 1, states$, 0) over SC)");
 }
@@ -181,7 +188,8 @@ void add_mamba1_scan(ProgramWriter& out, const StepSizes& sizes) {
   const std::string state = "B, ST, IM, NM";
   out.add("decay$", state, "exp(-exp(alog$) * step$)");
   std::string added = "step$ * xm2$ * bm$";
-  if (continues_state(sizes)) added += " + where(index(ST) == 0, decay$ * state$, 0)";
+  if (continues_state(sizes))
+    added += fmt::format(" + where(index(ST) == 0, decay$ * {}, 0)", add_start(out, sizes, "IM, NM"));
   out.add("added$", state, added);
   out.add("states$", state, "scan(decay$ * states$ + added$ over ST)");
   out.add("reads$", "B, ST, IM", "states$ * cm$");

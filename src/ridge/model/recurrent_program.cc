@@ -38,6 +38,12 @@ void add_convolution(ProgramWriter& out, const StepSizes& sizes, const std::stri
   out.add(fmt::format("{}2$", name), sizes.rows_and(dims), fmt::format("silu({})", sum));
 }
 
+// Adds read$, what a token reads of the state. It has the format of activations, as what follows multiplies in it, even
+// if the state is kept in a wider one.
+void add_read(ProgramWriter& out, const StepSizes& sizes, const std::string& dims, std::string_view expression) {
+  out.add_stored("read$", sizes.activation, sizes.rows_and(dims), expression);
+}
+
 void add_result(ProgramWriter& out, const StepSizes& sizes, const std::string& x, const std::string& dims,
                 std::string_view module) {
   const bool has_bias = sizes.config.recurrent->has_bias;
@@ -91,7 +97,7 @@ void add_gated_delta(ProgramWriter& out, const StepSizes& sizes) {
   out.add("old$", sizes.rows_and(values), "kn$ * state$");
   out.add("delta$", sizes.rows_and(values), "(v2$ - decay$ * old$) * sigmoid(b0$)");
   out.add_replacing("next$", dtype, state, "state$", "decay$ * state$ + kn$ * delta$");
-  out.add("read$", sizes.rows_and(values), "qn$ * next$");
+  add_read(out, sizes, values, "qn$ * next$");
   add_gated_delta_result(out, sizes, values);
 }
 
@@ -118,7 +124,7 @@ void add_mamba2(ProgramWriter& out, const StepSizes& sizes) {
     add_mamba2_chunks(out, sizes);
   } else {
     out.add_replacing("next$", dtype, state, "state$", "exp(-exp(alog$) * step$) * state$ + step$ * xm2$ * bm2$");
-    out.add("read$", sizes.rows_and(channels), "next$ * cm2$");
+    add_read(out, sizes, channels, "next$ * cm2$");
   }
   out.add("rz$", sizes.rows_and(channels), fmt::format("{} * silu(zm0$)", skipped));
   out.add_parameter("normg$", sizes.parameter, channels);
@@ -155,7 +161,7 @@ void add_mamba1(ProgramWriter& out, const StepSizes& sizes) {
     add_mamba1_scan(out, sizes);
   } else {
     out.add_replacing("next$", dtype, "B, IM, NM", "state$", "exp(-exp(alog$) * step$) * state$ + step$ * xm2$ * bm$");
-    out.add("read$", sizes.rows_and("IM"), "next$ * cm$");
+    add_read(out, sizes, "IM", "next$ * cm$");
   }
   out.add("rg$", sizes.rows_and("IM"), fmt::format("{} * silu(zm0$)", skipped));
   add_result(out, sizes, "rg$", "IM", "mamba output");

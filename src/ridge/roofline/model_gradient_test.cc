@@ -154,6 +154,23 @@ TEST(ModelGradient, AgreesWithDifferencesForFunctions) {
     expect_gradients(inputs + "y[N, D] = " + expression + "\n");
 }
 
+// A gradient that is computed in a wider format than its tensor's is stored in the tensor's: one term, a sum of terms,
+// or the gradient of a sum itself.
+TEST(ModelGradient, StoresGradientsInTheFormatOfTheirTensors) {
+  const auto write = [](const std::string& text) {
+    const auto backward = write_backward_pass(load_text("dims N = 2\n" + text));
+    EXPECT_TRUE(backward) << backward.error().message;
+    EXPECT_TRUE(load_program("dims N = 2\n" + text + backward->text(), DType::bf16)) << backward->text();
+    return backward->text();
+  };
+  EXPECT_EQ(write("x: bf16[N]   w: f32[N]\ny[N] = x * w\n"), "data dy: f32[N]\ndw[N] = x * dy\ndx: bf16[N] = dy * w\n");
+  EXPECT_EQ(write("x: bf16[N]\ny: f32[N] = exp(x)\nz[N] = exp(x)\n"),
+            "data dz: bf16[N]\ndata dy: f32[N]\ndx_1[N] = dz * z\ndx_2[N] = dy * y\ndx: bf16[N] = dx_1 + dx_2\n");
+  EXPECT_EQ(write("x: bf16[N]   w: f32[N]\ny[N] = x + w\n"), "data dy: f32[N]\ndx: bf16[N] = dy\n");
+  EXPECT_EQ(write("x: e4m3[N]   w: bf16[N]\ny[N] = x * w\n"), "data dy: bf16[N]\ndw[N] = x * dy\ndx[N] = dy * w\n")
+      << "fewer than 16 bits hold weights";
+}
+
 // The rows of x and of the gradient are sorted by expert: 3 tokens with 2 of 4 experts are 2 rows for each, rounded up.
 TEST(ModelGradient, MultipliesRowsOfExperts) {
   const Program program = load_text(

@@ -1,10 +1,12 @@
 // Compares the programs of layers with a recurrence for several tokens with those of one token after another, in values
 // and in work.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "ridge/model/program.h"
+#include "ridge/program/backward/gradient.h"
 #include "ridge/program/load.h"
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/testing/literal_evaluator.h"
@@ -146,6 +148,48 @@ TEST(RecurrentProgram, CountsProductsOfTokensInAChunk) {
     EXPECT_EQ(flops[name], 2 * batch * heads * size * size * (padded - chunk)) << name;
   EXPECT_EQ(flops["states"], 2 * batch * heads * size * size * 3) << "a decay and a sum for each chunk";
   EXPECT_EQ(flops["q1"], 2 * batch * 4 * 2048 * tokens) << "four tokens of the convolution";
+}
+
+// Expects that no products but those that read the state itself have an operand in f32.
+void expect_narrow_products(const std::string& text, const std::string& what) {
+  const Program program = load_text(text);
+  for (const Statement& statement : program.statements) {
+    const auto* product = std::get_if<Contraction>(&statement.op);
+    if (product == nullptr) continue;
+    const Tensor &left = program.tensors[product->left], &right = program.tensors[product->right];
+    if (left.dtype != DType::f32 && right.dtype != DType::f32) continue;
+    const auto is_state = [](const Tensor& tensor) {
+      return tensor.name.starts_with("state") || tensor.name.starts_with("next");
+    };
+    EXPECT_TRUE(is_state(left) || is_state(right)) << what << ": " << statement.text;
+  }
+}
+
+TEST(RecurrentProgram, MultipliesInTheFormatOfActivations) {
+  int wide_states = 0;
+  for (const std::string& name : shipped_names()) {
+    const ModelConfig config = *find_config(name);
+    if (!config.recurrent) continue;
+    wide_states += config.recurrent->state_dtype == DType::f32 ? 1 : 0;
+    for (const StepOptions& step : {StepOptions{.context = 4096}, StepOptions{.new_tokens = 100, .context = 100},
+                                    StepOptions{.new_tokens = 100, .context = 4096}}) {
+      const auto programs = write_programs(config, step);
+      ASSERT_TRUE(programs) << name << ": " << programs.error().message;
+      for (const PartProgram& part : programs->parts)
+        expect_narrow_products(part.text, fmt::format("{}, {}, {} new tokens", name, part.name, step.new_tokens));
+    }
+  }
+  EXPECT_GE(wide_states, 4) << "Qwen 3.5, Qwen 3 Next and Nemotron 3";
+}
+
+// The gradient of the state after a prompt is in f32, those of what the state is made of are not.
+TEST(RecurrentProgram, MultipliesGradientsInTheFormatOfActivations) {
+  for (const char* name : {"qwen3_next_80b_a3b", "nemotron_3_nano_30b_a3b", "codestral_mamba_7b", "falcon_mamba_7b"}) {
+    const std::string text = *write_layer_program(*find_config(name), {.new_tokens = 128, .context = 128}, 0);
+    const auto backward = write_backward_pass(load_text(text));
+    ASSERT_TRUE(backward) << name << ": " << backward.error().message;
+    expect_narrow_products(text + backward->text(), name);
+  }
 }
 
 }  // namespace

@@ -37,6 +37,16 @@ TEST(ModelStep, ReadsAndWritesTheState) {
   EXPECT_EQ(linear.limiter, Limiter::memory);
 }
 
+TEST(ModelStep, MultipliesWhatItReadsOfTheStateAtThePeakOfWeights) {
+  // What a token reads of a state in f32 is multiplied in bf16, at 989.5 TFLOP/s, as are the layers after it.
+  const auto answer = predict_model(*model::find_config("qwen3_5_27b_text"),
+                                    {.counts = {.context = 4096, .batch = 256}}, *find_machine("h200"));
+  ASSERT_TRUE(answer) << answer.error().message;
+  for (const ModuleStep& each : answer->decode.modules)
+    if (each.limiter == Limiter::compute) EXPECT_LT(each.bound_s, 1.02 * each.flops / 989.5e12) << each.module;
+  EXPECT_LT(answer->decode.bound_s, 0.027);
+}
+
 TEST(ModelStep, WritesTheStateOfAPromptOnce) {
   // A prompt begins without a state, and stores the last one. Chunks keep theirs inside the kernel, which reads
   // queries, keys, values, gates and two rates of each token, and 3 earlier tokens of the convolution.

@@ -387,6 +387,17 @@ TEST(Training, PredictsPlannedKernelsOfBothPasses) {
   EXPECT_NE(other.remark, "");
 }
 
+// The gradient of the last state is in f32, those of the products before the recurrence are in bf16.
+TEST(Training, MultipliesGradientsOfRecurrencesAtThePeakOfWeights) {
+  for (const char* name : {"qwen3_next_80b_a3b", "nemotron_3_nano_30b_a3b", "codestral_mamba_7b"}) {
+    const TrainingStep step = predict(name, make_training_request(4096, 2));
+    for (const TrainingModule& each : step.modules)
+      if (each.step.limiter == Limiter::compute && each.step.module != "mamba" &&
+          each.step.module != "linear attention")
+        EXPECT_LT(each.step.bound_s, 1.02 * each.step.flops / 989.5e12) << name << ", " << each.step.module;
+  }
+}
+
 TEST(Training, RanksLayouts) {
   TrainingLayoutRequest request{.training = make_training_request(512, 16), .chips = {8}};
   request.training.recomputation = Recomputation::full;

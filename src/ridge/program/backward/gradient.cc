@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string_view>
 
 #include "ridge/base/ceil_div.h"
 #include "ridge/base/contains.h"
@@ -14,11 +17,24 @@ namespace ridge {
 namespace program {
 namespace {
 
+// True if the text has the name as a whole word.
+bool has_word(std::string_view text, std::string_view name) {
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '\''; };
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) return true;
+  }
+  return false;
+}
+
 // Writes the statements of a backward pass, the last forward statement first.
 class BackwardWriter {
  public:
   BackwardWriter(const Program& program, const std::map<std::string, std::string>& known, Bindings sizes)
-      : program_(program), known_(known), sizes_(std::move(sizes)), names_(program) {}
+      : program_(program), known_(known), sizes_(std::move(sizes)), names_(program) {
+    for (const Tensor& tensor : program.tensors)
+      if (!dtype_info(tensor.dtype).is_integer) dtypes_[tensor.name] = tensor.dtype;
+  }
 
   Result<BackwardPass> write() {
     count_contributions();
@@ -58,24 +74,54 @@ class BackwardWriter {
 
   std::string axes_of(int tensor) const { return format_axes(program_.tensors[tensor].axes); }
 
+  // Returns the widest floating-point format of the tensors in an expression, which its result has; nothing if it has
+  // no such tensor.
+  std::optional<DType> find_dtype(const std::string& expression) const {
+    std::optional<DType> widest;
+    for (const auto& [name, dtype] : dtypes_)
+      if (has_word(expression, name)) widest = widest ? wider_dtype(*widest, dtype) : dtype;
+    return widest;
+  }
+  // True if an expression has more bits than a tensor. Formats of fewer than 16 bits hold weights, not gradients.
+  bool is_wider(const std::string& expression, DType dtype) const {
+    const int bits = dtype_info(dtype).bits;
+    const auto found = find_dtype(expression);
+    return found && bits >= 16 && dtype_info(*found).bits > bits;
+  }
+
   void add(int forward, const std::string& name, const std::string& axes, const std::string& expression) {
+    if (const auto dtype = find_dtype(expression)) dtypes_[name] = *dtype;
     out_.statements.push_back({forward, name, fmt::format("{}{} = {}", name, axes, expression)});
   }
 
+  // Adds the whole gradient of a tensor. It has the tensor's format even if it is computed in a wider one.
+  void add_gradient(int forward, const Tensor& tensor, const std::string& name, const std::string& expression) {
+    const std::string axes = format_axes(tensor.axes);
+    if (!is_wider(expression, tensor.dtype)) return add(forward, name, axes, expression);
+    dtypes_[name] = tensor.dtype;
+    out_.statements.push_back(
+        {forward, name, fmt::format("{}: {}{} = {}", name, dtype_name(tensor.dtype), axes, expression)});
+  }
+
   void declare(const std::string& name, DType dtype, const std::string& axes) {
+    dtypes_[name] = dtype;
     out_.declarations.push_back(fmt::format("data {}: {}{}", name, dtype_name(dtype), axes));
   }
 
   // Adds a term of an operand's gradient. The last term completes the gradient.
   void add_term(int forward, int tensor, const std::string& expression) {
-    const std::string name = "d" + program_.tensors[tensor].name;
+    const Tensor& of = program_.tensors[tensor];
+    const std::string name = "d" + of.name;
     std::vector<std::string>& terms = so_far_[tensor];
     const bool is_only = expected_[tensor] == 1;
     // The gradient of a summand is that of the sum.
-    if (names_.has(expression)) {
+    if (names_.has(expression) && !(is_only && is_wider(expression, of.dtype))) {
       terms.push_back(expression);
+    } else if (is_only) {
+      terms.push_back(names_.make_unique(name));
+      add_gradient(forward, of, terms.back(), expression);
     } else {
-      terms.push_back(names_.make_unique(is_only ? name : fmt::format("{}_{}", name, terms.size() + 1)));
+      terms.push_back(names_.make_unique(fmt::format("{}_{}", name, terms.size() + 1)));
       add(forward, terms.back(), axes_of(tensor), expression);
     }
     if (static_cast<int>(terms.size()) < expected_[tensor]) return;
@@ -83,10 +129,10 @@ class BackwardWriter {
     for (std::size_t i = 1; i < terms.size(); ++i) sum += " + " + terms[i];
     if (!is_only) {
       const std::string whole = names_.make_unique(name);
-      add(forward, whole, axes_of(tensor), sum);
+      add_gradient(forward, of, whole, sum);
       sum = whole;
     }
-    out_.gradients[program_.tensors[tensor].name] = sum;
+    out_.gradients[of.name] = sum;
   }
 
   // Returns the name of the gradient of a statement's result, or nothing if nothing depends on the result.
@@ -97,7 +143,7 @@ class BackwardWriter {
     const std::string name = names_.make_unique("d" + result.name);
     const auto expression = known_.find(result.name);
     if (expression != known_.end()) {
-      add(forward, name, format_axes(result.axes), expression->second);
+      add_gradient(forward, result, name, expression->second);
     } else {
       declare(name, result.dtype, format_axes(result.axes));
       out_.gradients_given.push_back(name);
@@ -299,6 +345,7 @@ class BackwardWriter {
   GradientNames names_;
   std::vector<int> expected_;                     // Number of terms of each tensor's gradient
   std::vector<std::vector<std::string>> so_far_;  // Names of the terms
+  std::map<std::string, DType> dtypes_;           // Format of each floating-point tensor
   std::string row_dim_;                           // Dimension of the rows of an expert
   BackwardPass out_;
 };

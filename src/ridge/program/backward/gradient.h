@@ -2,7 +2,8 @@
 // For u[B, F] = x * w with the gradient du of u:
 //   dw[D, F] = x * du
 //   dx[B, D] = du * w
-// The gradient of a tensor is named after it, with a d before. A softmax needs its result, a norm its operand.
+// The gradient of a tensor is named after it, with a d before. If it is computed in a wider format than the tensor has,
+// it is stored in the tensor's. A softmax needs its result, a norm its operand.
 #pragma once
 
 #include <map>
