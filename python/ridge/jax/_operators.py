@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from ridge._compute import LETTERS, axes_text
+from ridge._error import usage_error
 from ridge._shapes import axis_of, check_rmsnorm, check_softmax, geglu_shape
 from ridge.jax._define import define_program, spelling
 from ridge.jax._matmul import multiply
@@ -159,8 +160,8 @@ def geglu(x, w, b=None, *, approximate="none"):
     with f32 sums. approximate="tanh" uses the tanh approximation of gelu. The halves are stored only for derivatives. Raises
     ridge.Error.
     """
-    if approximate not in _GELU:
-        raise ValueError(f"expected approximate to be 'none' or 'tanh', found {approximate!r}")
+    if not isinstance(approximate, str) or approximate not in _GELU:
+        raise usage_error(f"expected approximate to be 'none' or 'tanh', found {approximate!r}")
     x, w = jnp.asarray(x), jnp.asarray(w)
     b = None if b is None else jnp.asarray(b)
     geglu_shape(x, w, b)
