@@ -249,9 +249,12 @@ Status ModelCounter::count_operator(const ModelNode& node, const Scope& scope) {
   }
   Operator op(node, model_.opset, std::move(inputs));
   const Definition define = find_definition(node.domain, node.op);
+  bool is_known = define != nullptr;
   if (define) {
     const Status defined = define(op);
-    if (!defined && !op.needs_values) return defined.error();
+    // Operators of other domains have variants that are counted by their bytes.
+    if (!defined && !op.needs_values && !node.domain.empty()) is_known = false;
+    if (!defined && !op.needs_values && node.domain.empty()) return defined.error();
     if (!defined && !set_declared_shapes(op)) return defined.error();
     if (!defined && op.has_input(0) && !op.outputs.empty()) set_elements_read(op, 0, op.outputs[0].elements());
     if (defined) fold_constants(op);
@@ -262,7 +265,7 @@ Status ModelCounter::count_operator(const ModelNode& node, const Scope& scope) {
   if (op.is_view || is_arithmetic_of_shapes)
     ++out_.views;
   else
-    add_work(op, define != nullptr);
+    add_work(op, is_known);
   store_results(node, scope, op);
   return Done{};
 }

@@ -204,6 +204,23 @@ TEST(OnnxCounts, CountUnknownOperatorsByTheirBytes) {
             "Foo: expected a known operator, or a shape of its result 'z' in the file, found neither");
 }
 
+// Attention of this domain takes x, weights and a bias; packed queries, keys and values are no operands of the other
+// one.
+TEST(OnnxCounts, CountOtherVariantsOfOperatorsByTheirBytes) {
+  for (const char* op : {"Attention", "GroupQueryAttention"}) {
+    ModelParts parts;
+    parts.inputs = {write_value("x", 1, {"2", "3", "8"})};
+    parts.outputs = {write_value("y", 1, {"2", "3", "8"})};
+    parts.nodes = {write_node(op, {"x"}, {"y"}, {}, "com.microsoft")};
+    const std::string content = write_model(parts);
+    const auto counts = count_model(*parse_model(content), {});
+    ASSERT_TRUE(counts.ok()) << counts.error().message;
+    ASSERT_EQ(counts->unknown.size(), 1u) << op;
+    EXPECT_EQ(counts->unknown[0].name, std::string("com.microsoft.") + op);
+    EXPECT_EQ(static_cast<std::int64_t>(counts->unknown[0].bytes), 2 * 2 * 3 * 8 * 4) << op;
+  }
+}
+
 void expect_error(const Result<ModelCounts>& counts, const std::string& message) {
   ASSERT_FALSE(counts.ok());
   EXPECT_EQ(counts.error().message, message);
