@@ -51,7 +51,7 @@ cudaError_t launch_kernel(void (*kernel)(Parameters...), const LaunchShape& shap
   return cudaLaunchKernelEx(&config.get(), kernel, arguments...);
 }
 
-// Launches a kernel that may start before the earlier ones end. It must call wait_for_earlier_kernels() before it
+// Launches a kernel that may start before the earlier ones end. It must call start_after_earlier_kernels() before it
 // accesses memory that they access.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_dependent(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
@@ -61,7 +61,7 @@ cudaError_t launch_dependent(void (*kernel)(Parameters...), const LaunchShape& s
 
 #ifdef __CUDACC__
 // Lets the next kernel of the stream start, and returns when the earlier ones have ended.
-__device__ inline void wait_for_earlier_kernels() {
+__device__ inline void start_after_earlier_kernels() {
   cudaTriggerProgrammaticLaunchCompletion();
   cudaGridDependencySynchronize();
 }

@@ -36,7 +36,7 @@ __device__ int sum_over_block(int mine) {
 
 // Writes the number of rows that group g keeps to kept[g]; one block per group.
 __global__ void __launch_bounds__(threads) count_rows_kernel(Indices indices, int groups, int capacity, int* kept) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
     int mine = 0;
 #pragma unroll 8
@@ -67,7 +67,7 @@ __device__ PrefixCount count_in_earlier_warps(int mine) {
 // Writes the start of group g and the row of each index of g; the first block also marks indices without a group as -1.
 __global__ void __launch_bounds__(threads)
     assign_rows_kernel(Indices indices, int groups, int* starts, int* rows, const int* kept) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
     int mine = 0;
     for (int before = static_cast<int>(threadIdx.x); before < g; before += threads) mine += kept[before];
@@ -113,7 +113,7 @@ constexpr int move_threads = 256, move_warps = move_threads / 32;
 template <class Word, bool restores_order> __global__ void __launch_bounds__(move_threads)
     move_kernel(const Word* from, Word* to, const int* rows, std::int64_t count, std::int64_t indices_per_row,
                 std::int64_t words) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   const std::int64_t step = std::int64_t{gridDim.x} * move_warps;
   for (std::int64_t i = std::int64_t{blockIdx.x} * move_warps + threadIdx.x / 32; i < count; i += step) {
     const std::int64_t row = rows[i];

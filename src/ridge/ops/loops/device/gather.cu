@@ -47,7 +47,7 @@ __device__ void find_items(const GatherLaunch& run, int width, GatherItem (&out)
 }
 
 template <class Word> __global__ void __launch_bounds__(threads) copy_words_kernel(const GatherLaunch run) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   GatherItem items[items_per_thread];
   find_items(run, 1, items);
   Word words[items_per_thread];
@@ -61,7 +61,7 @@ template <class Word> __global__ void __launch_bounds__(threads) copy_words_kern
 
 // Each warp copies a row's next `gathered_part_words`, the last one of a row what is left.
 template <class Word> __global__ void __launch_bounds__(threads) copy_wide_rows_kernel(const GatherLaunch run) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   const std::int64_t part = (std::int64_t{blockIdx.x} * threads + threadIdx.x) / warp_threads;
   const std::int64_t parts_per_row = count_gathered_parts(run.words);
   const std::int64_t row = divide(part, parts_per_row);
@@ -85,7 +85,7 @@ template <class Word> __global__ void __launch_bounds__(threads) copy_wide_rows_
 
 template <NumberFormat from, NumberFormat to, int W> __global__ void __launch_bounds__(threads)
     convert_elements_kernel(const GatherLaunch run) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   GatherItem items[items_per_thread];
   find_items(run, W, items);
   Pack<from, W> x[items_per_thread];

@@ -108,7 +108,7 @@ template <NumberFormat from, int W, bool interleaved> struct BlockItems {
 // A block computes its rotations once, in shared memory, while its first elements are loaded.
 template <NumberFormat from, int W, bool interleaved> __global__ void __launch_bounds__(threads)
     rotate_kernel(const RotaryLaunch run) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   __shared__ PairRotation rotations[max_rotations];
   const BlockItems<from, W, interleaved> items(run);
   const int count = items.count();

@@ -62,7 +62,7 @@ struct StridedTerms {
 
 // A warp computes a few columns of a row.
 template <class Terms> __global__ void __launch_bounds__(threads) routed_kernel(const RoutedLaunch run) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   const std::int64_t item = (std::int64_t{blockIdx.x} * threads + threadIdx.x) / warp_threads;
   if (item >= run.items) return;
   const std::int64_t row = divide(item, run.column_groups), first = (item - row * run.column_groups) * columns_per_warp;

@@ -12,7 +12,7 @@ constexpr int digit_bits = 8, buckets = 1 << digit_bits;
 
 // Each warp selects from a line of at most 32 * items elements: `count` times the largest key that is left.
 template <int items> __global__ void __launch_bounds__(warp_threads) select_in_warp_kernel(const TopKRun run) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   const std::int64_t line = (std::int64_t{blockIdx.x} * warp_threads + threadIdx.x) / 32;
   if (line >= run.lines.points) return;
   const int lane = static_cast<int>(threadIdx.x % 32), extent = static_cast<int>(run.extent);
@@ -148,7 +148,7 @@ __device__ void sort_keys(std::uint64_t* keys, int count) {
 // them. The results are indices, or keys in `selected` if that is not null; a key is 0 if the part has too few.
 __global__ void __launch_bounds__(select_threads)
     select_in_block_kernel(const TopKRun run, const SelectSource source, std::uint64_t* selected) {
-  device::wait_for_earlier_kernels();
+  device::start_after_earlier_kernels();
   __shared__ std::uint64_t keys[max_collected_keys];
   __shared__ int collected;
   const std::int64_t line = blockIdx.x / source.parts, begin = (blockIdx.x - line * source.parts) * source.part_extent,
