@@ -113,7 +113,9 @@ __device__ void apply_epilogue(const CheckInput& x, double sum, double magnitude
 }
 
 __global__ void find_max_error(CheckInput x, ErrorSummary* summary) {
-  const ElementFormat in = x.p.a.dtype == DType::bf16 ? ElementFormat::bf16 : ElementFormat::f16;
+  ElementFormat in = ElementFormat::f32;
+  if (x.p.a.dtype == DType::bf16) in = ElementFormat::bf16;
+  if (x.p.a.dtype == DType::f16) in = ElementFormat::f16;
   ElementFormat out = ElementFormat::f32;
   if (x.p.d.dtype == DType::bf16) out = ElementFormat::bf16;
   if (x.p.d.dtype == DType::f16) out = ElementFormat::f16;
@@ -185,6 +187,7 @@ struct Case {
   bool integers = false, nan_row = false, constant_b = false, prepared = true;
   int config = -1;  // index of a kernel configuration, or -1 for the planner's choice
   bool gemv = false;
+  int candidate = -1;       // number of one of the planner's candidates for f32 operands, or -1 for its choice
   std::vector<int> starts;  // of a grouped problem
   SplitK split;
   OperandCopies copies;
@@ -234,8 +237,9 @@ class CaseRunner {
     MatmulCall call;
     call.problem = c.p;
     const std::int64_t out = dtype_bits(c.p.d.dtype) / 8;
-    char* const a = a_.data() + 1024 + c.a_offset * 2;
-    char* const b = b_.data() + 1024 + c.b_offset * 2;
+    const std::int64_t in = dtype_bits(c.p.a.dtype) / 8;
+    char* const a = a_.data() + 1024 + c.a_offset * in;
+    char* const b = b_.data() + 1024 + c.b_offset * in;
     const std::int64_t at = 1024 + c.d_offset * out;
     call.a = a;
     call.b = b;
@@ -258,9 +262,12 @@ class CaseRunner {
     if (c.gemv)
       for (const MatmulPlan& one : list_candidates(call, c.workspace, device_, 1))
         if (one.path == MatmulPlan::Path::gemv) plan = one;
+    if (c.candidate >= 0)
+      if (const auto all = list_candidates(call, c.workspace, device_, 1); !all.empty())
+        plan = all[static_cast<std::size_t>(c.candidate) % all.size()];
     if (!plan) plan = choose_plan(call, c.workspace, device_);
     ++paths_[static_cast<int>(plan->path)];
-    if (plan->config >= 0) ++configs_[static_cast<std::size_t>(plan->config)];
+    if (plan->path == MatmulPlan::Path::tiles) ++configs_[static_cast<std::size_t>(plan->config)];
     ++split_modes_[static_cast<int>(plan->split_mode)];
     splits_ += plan->splits > 1;
     copies_ += plan->copy_a || plan->copy_b;
@@ -319,10 +326,11 @@ class CaseRunner {
     std::size_t configs = 0;
     for (const int n : configs_) configs += n > 0;
     std::printf(
-        "paths: %d empty, %d tiles, %d gemv, %d plain; %d with k split, %d cluster, %d stream-K, %d cooperative, %d "
+        "paths: %d empty, %d tiles, %d gemv, %d of three parts, %d plain; %d with k split, %d cluster, %d stream-K, %d "
+        "cooperative, %d "
         "with copies, %d grouped; %zu of %zu configs; worst error %.3f of its bound\n",
-        paths_[0], paths_[1], paths_[2], paths_[3], splits_, split_modes_[1], split_modes_[2], split_modes_[3], copies_,
-        grouped_, configs, configs_.size(), worst_);
+        paths_[0], paths_[1], paths_[2], paths_[3], paths_[4], splits_, split_modes_[1], split_modes_[2],
+        split_modes_[3], copies_, grouped_, configs, configs_.size(), worst_);
   }
 
  private:
@@ -389,7 +397,7 @@ class CaseRunner {
   cudaStream_t stream_ = nullptr;
   std::uint32_t seed_ = 1;
   ops::DeviceNumbers device_ = {};
-  int paths_[4] = {}, split_modes_[4] = {}, splits_ = 0, copies_ = 0, grouped_ = 0;
+  int paths_[5] = {}, split_modes_[4] = {}, splits_ = 0, copies_ = 0, grouped_ = 0;
   float worst_ = 0;
   std::vector<int> configs_ = std::vector<int>(ops::sm90_kernel_configs.size());
 };
@@ -448,7 +456,7 @@ void divide_into_groups(Random& r, Case& c) {
   MatmulProblem& p = c.p;
   p.grouped = true;
   p.batch = r.one_in(8) ? 1 + r.below(300) : 1 + r.below(12);
-  while (p.batch * p.size.k * p.size.n > (std::int64_t{1} << 24)) {
+  while (p.batch * p.size.k * p.size.n * dtype_bits(p.a.dtype) / 8 > (std::int64_t{1} << 25)) {
     p.batch = (p.batch + 1) / 2;
     p.size.n = std::max<std::int64_t>(1, p.size.n / 2);
   }
@@ -493,7 +501,8 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
     p.size.m = std::max<std::int64_t>(1, p.size.m / 2);
     p.size.k = std::max<std::int64_t>(1, p.size.k / 2);
   }
-  const DType in = r.one_in(2) ? DType::bf16 : DType::f16;
+  DType in = r.one_in(2) ? DType::bf16 : DType::f16;
+  if (r.one_in(5)) in = DType::f32;
   const DType out =
       r.one_in(2) ? in : std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
   p.a = random_layout(r, in, p.batch, p.size.m, p.size.k, r.one_in(3), r.one_in(4));
@@ -524,7 +533,10 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   c.constant_b = r.one_in(4);
   c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
-  if (!r.one_in(3)) c.config = r.below(static_cast<int>(ops::sm90_kernel_configs.size()));
+  if (in == DType::f32)
+    c.candidate = r.below(20) - 10;
+  else if (!r.one_in(3))
+    c.config = r.below(static_cast<int>(ops::sm90_kernel_configs.size()));
   if (r.one_in(2)) c.split = {1 + r.below(6), tile::SplitMode::split_k};
   if (r.one_in(4)) c.split = {2 + r.below(tile::max_cooperative_splits - 1), tile::SplitMode::cooperative_split_k};
   if (r.one_in(3)) c.split = {2 + r.below(7), tile::SplitMode::cluster_split_k};
@@ -539,7 +551,7 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
     p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
-  if (r.one_in(10)) {  // few rows with unaligned operands
+  if (in != DType::f32 && r.one_in(10)) {  // few rows with unaligned operands
     c.gemv = true;
     c.config = -1;
     p.size.m = 1 + r.below(4);

@@ -6,6 +6,7 @@
 #include "fit_models/loops.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/fitted.h"
+#include "ridge/ops/product/three_parts.h"
 
 namespace ridge::fit {
 
@@ -22,6 +23,11 @@ struct TimedAttentionBackward {
   ops::AttentionBackwardProblem problem;
   double measured_s = 0;
 };
+struct TimedF32Product {  // on tensor cores (ops/product/three_parts.h)
+  ops::MatmulCall call;
+  ops::cuda::ThreePartsChoice choice;
+  double measured_s = 0;
+};
 struct TimedStream {
   double bytes = 0, instructions = 0, measured_s = 0;
 };
@@ -30,6 +36,7 @@ struct Results {
   std::vector<TimedPass> passes;
   std::vector<TimedAttention> attention;
   std::vector<TimedAttentionBackward> attention_backward;
+  std::vector<TimedF32Product> f32_products;
   std::vector<TimedStream> streams;
   std::vector<TimedLoop> loops;
   std::vector<double> library = {};  // measured over predicted on a machine that was not fitted

@@ -61,7 +61,8 @@ std::size_t to_size(std::int64_t bytes) { return static_cast<std::size_t>(std::m
 MatmulPlan::Path MatmulPlan::path() const {
   switch (impl_->plan.path) {
     case ops::cuda::MatmulPlan::Path::nothing: return Path::nothing;
-    case ops::cuda::MatmulPlan::Path::tiles: return Path::tiles;
+    case ops::cuda::MatmulPlan::Path::tiles:
+    case ops::cuda::MatmulPlan::Path::three_parts: return Path::tiles;
     case ops::cuda::MatmulPlan::Path::gemv: return Path::gemv;
     case ops::cuda::MatmulPlan::Path::plain: break;
   }

@@ -41,7 +41,7 @@ std::vector<DType> result_dtypes(DType operand, BenchmarkTarget target) {
 
 Status read_dtypes(Row& row, BenchmarkShape& shape, BenchmarkTarget target) {
   std::vector<DType> operands{DType::f32, DType::bf16, DType::f16, DType::int8};
-  if (target == BenchmarkTarget::device) operands = {DType::bf16, DType::f16, DType::e4m3};
+  if (target == BenchmarkTarget::device) operands = {DType::bf16, DType::f16, DType::f32, DType::e4m3};
   RIDGE_TRY(dtype, read_dtype("dtype", row["dtype"], operands));
   shape.dtype = dtype;
   const std::vector<DType> results = result_dtypes(dtype, target);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/dtype_set.h"
 #include "ridge/bench/bench.h"
 #include "ridge/bench/cublaslt.h"
 #include "ridge/bench/device_arrays.h"
@@ -112,7 +113,7 @@ class ProductComparison {
 
   Status prepare_product(const BenchmarkShape& s) {
     if (filled_dtype_ != s.dtype) {
-      RIDGE_TRY_STATUS(queue_.fill_normal(pool_data(), s.dtype, pool_bytes / 2, 1));
+      RIDGE_TRY_STATUS(queue_.fill_normal(pool_data(), s.dtype, pool_bytes * 8 / dtype_bits(s.dtype), 1));
       filled_dtype_ = s.dtype;
     }
     a_bytes_ = round_up_to_kib(s.size.m * s.size.k * 2);
@@ -301,8 +302,7 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const auto machine = guess_device_machine(properties);
   std::vector<BenchmarkShape> timed;
   for (const BenchmarkShape& shape : shapes)
-    if ((shape.dtype == DType::bf16 || shape.dtype == DType::f16) && ProductComparison::fits_pool(shape))
-      timed.push_back(shape);
+    if (StoredFloats::contains(shape.dtype) && ProductComparison::fits_pool(shape)) timed.push_back(shape);
   RIDGE_TRY_STATUS(time_rows(out, timed, options, [&](const BenchmarkShape& shape) {
     const double per_cycle = machine ? matrix_flops_per_cycle(*machine, shape.dtype).value_or(0) : 0;
     return products.compare_product(shape, per_cycle * properties.multiprocessors);
@@ -312,7 +312,7 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const std::string version = fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
   out.notes.push_back("library: cuBLASLt " + version);
   if (skipped > 0)
-    out.notes.push_back(fmt::format("skipped {} rows: neither bf16 nor f16, or larger than the pool", skipped));
+    out.notes.push_back(fmt::format("skipped {} rows: neither bf16, f16 nor f32, or larger than the pool", skipped));
   out.settings["baseline"] = {{"library", "cuBLASLt"}, {"version", version}, {"heuristics", 8}};
   out.settings["passed_over"] = skipped;
   return out;

@@ -11,6 +11,7 @@
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/gemv.h"
 #include "ridge/ops/product/sm90.h"
+#include "ridge/ops/product/three_parts.h"
 
 namespace ridge::ops::cuda {
 
@@ -140,6 +141,11 @@ bool encode_rows(tile::PeerRowMaps& o, const MatmulCall& call, const TileProblem
   return true;
 }
 
+// Returns the first address of the workspace after its counters.
+template <class T> T* first_after_counters(const device::DeviceWorkspace& workspace) {
+  return reinterpret_cast<T*>(static_cast<char*>(workspace.data) + device::counter_bytes);
+}
+
 Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device::DeviceWorkspace& workspace,
                     TileProblem t, CUstream_st* stream) {
   const DType in = call.problem.a.dtype;
@@ -151,7 +157,7 @@ Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device
   if (call.row_walk().rows > 0 && !(call.gathered.rows > 0 ? c.can_gather_rows() : c.can_scatter_rows()))
     return input_error("config " + std::to_string(plan.config) +
                        " cannot gather or scatter rows: expected a plan of choose_exchanged_rows_plan()");
-  char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
+  char* next_free = first_after_counters<char>(workspace);
   TileLaunchArgs x{};
   if (const std::int64_t partial = count_partial_tiles(plan); partial > 0) {
     x.problem.arrived = static_cast<std::uint32_t*>(workspace.data);
@@ -214,6 +220,8 @@ Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::Devi
   if (t.windows)
     return input_error("no kernel config counts the pixels of this convolution: expected fewer than 2^31",
                        "use fewer images; --on cpu takes any number");
+  if (plan.path == MatmulPlan::Path::three_parts)
+    return multiply_three_parts(t, make_output(call, t), plan, first_after_counters<float>(workspace), stream);
   if (plan.path == MatmulPlan::Path::plain) return multiply_plain(t, make_output(call, t), stream);
   const TileProblem few_rows = make_gemv_problem(call);
   return multiply_gemv(few_rows, make_output(call, few_rows), stream);

@@ -5,6 +5,7 @@
 
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/launch_kernel.h"
+#include "ridge/ops/product/strided.h"
 #include "ridge/tile/grouped_scheduler.h"
 #include "ridge/tile/sm90/epilogue.h"
 
@@ -87,16 +88,6 @@ __global__ void transpose_kernel(LineSource<Element> from, Element* to, Index to
     __syncthreads();
   }
 }
-
-struct StridedOperand {  // Element (i, k) of product b is data[b * batch_stride + i * step + k * k_step]
-  const void* data;
-  Index step, k_step, batch_stride;
-};
-struct StridedOutput {
-  void* data;
-  Index rows, cols, row_stride, batch_stride;
-  tile::TargetOutput target;
-};
 
 using OneElement = tile::sm90::EpilogueRun<1, tile::sm90::RunDirection::row>;
 constexpr int square_side = 32;  // A block of 32 x 8 threads computes 32 x 32 elements of D
@@ -315,11 +306,6 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(GemvC
                                   Run{r, col, product, static_cast<int>(d.cols - col < wide ? d.cols - col : wide)});
     }
   }
-}
-
-StridedOperand to_strided(const TileOperand& x) {
-  const bool along_k = x.major == Major::k;
-  return {x.data, along_k ? x.line_stride : 1, along_k ? 1 : x.line_stride, x.batch_stride};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/three_parts.h"
 #include "ridge/ops/product/time/epilogue_seconds.h"
 #include "ridge/ops/product/time/plan_properties.h"
 #include "ridge/ops/product/trace.h"
@@ -54,6 +55,10 @@ CandidateCosts candidate_costs(const TiledProduct& x, int multiprocessors) {
 
 TilePlan describe_plan(const MatmulPlan& plan, DType in) {
   if (plan.path == MatmulPlan::Path::nothing) return {.kernel = "nothing"};
+  if (plan.path == MatmulPlan::Path::three_parts) {
+    const ThreePartsConfig c = three_parts_configs[plan.config];
+    return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, describe_split(plan)};
+  }
   if (plan.path != MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
   const MatmulConfig c = kernel_config(plan.config, operand_bytes(in));
   return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, describe_split(plan)};
@@ -102,6 +107,10 @@ TileScheduleOptions make_schedule_options(const MatmulPlan& plan, DType in, cons
   const int blocks = device.multiprocessors;
   TileScheduleOptions order{.m = plain_tile, .n = plain_tile, .k = plain_tile, .blocks = blocks, .cache_bytes = 0};
   if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .blocks = blocks, .cache_bytes = 0};
+  if (plan.path == MatmulPlan::Path::three_parts) {
+    const ThreePartsConfig c = three_parts_configs[plan.config];
+    return {.m = c.m, .n = c.n, .k = c.k, .swap = plan.swapped_tile, .splits = plan.splits, .blocks = plan.blocks};
+  }
   if (plan.path != MatmulPlan::Path::tiles) return order;
   const MatmulConfig c = kernel_config(plan.config, operand_bytes(in));
   order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
@@ -152,9 +161,15 @@ std::optional<PlanProperties::PaddedProduct> predict_padded(const PlanProperties
 
 }  // namespace
 
+std::string three_parts_name(int config, bool swap) {
+  const ThreePartsConfig c = three_parts_configs[config];
+  return fmt::format("sm90_f32_{}x{}x{}{}", c.m, c.n, c.k, swap ? "_swapped" : "");
+}
+
 std::string plan_name(const MatmulPlan& plan) {
   using Path = MatmulPlan::Path;
   if (plan.path == Path::tiles) return config_name(plan.config);
+  if (plan.path == Path::three_parts) return three_parts_name(plan.config, plan.swapped_tile);
   return plan.path == Path::gemv ? "sm90_gemv" : "sm90_plain";
 }
 
@@ -168,6 +183,8 @@ SplitDescription describe_split(tile::SplitMode split_mode) {
   return {};
 }
 SplitDescription describe_split(const MatmulPlan& plan) {
+  if (plan.path == MatmulPlan::Path::three_parts && plan.splits > 1)
+    return {"split_k", "a second kernel adds the sums of all splits of k"};
   const bool is_split =
       plan.path == MatmulPlan::Path::tiles && (plan.splits > 1 || plan.split_mode == tile::SplitMode::stream_k);
   return is_split ? describe_split(plan.split_mode) : SplitDescription{};
@@ -190,15 +207,19 @@ std::string why_slower(const TiledProduct& best, const TiledProduct& candidate, 
   return "nearly equal: fixed costs decide";
 }
 
+static const char* spread_kind(const MatmulPlan& plan, const MatmulProblem& problem) {
+  if (plan.path == MatmulPlan::Path::three_parts) return "f32_product";
+  return plan.path == MatmulPlan::Path::gemv && problem.batch > 1 ? "batched_gemv" : "product";
+}
+
 Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
   const MatmulPlan plan = choose_plan(given, plan_workspace_bytes, device);
   MatmulCall call = given;
   call.problem = to_uniform_batch(given.problem);
   const double epilogue_s = predict_epilogue_seconds(call, plan, device);
-  const bool is_batched_gemv = plan.path == MatmulPlan::Path::gemv && call.problem.batch > 1;
   Forecast out{.plan = describe_plan(plan, call.problem.a.dtype),
                .is_main_kernel = true,
-               .spread = spread_on_device(device, is_batched_gemv ? "batched_gemv" : "product")};
+               .spread = spread_on_device(device, spread_kind(plan, call.problem))};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
   out.count_bytes = [=] { return count_moved_bytes(given, plan, device); };
   out.properties = plan_properties(given.problem, plan, device);

@@ -15,6 +15,7 @@
 #include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
+#include "ridge/ops/product/three_parts.h"
 #include "ridge/ops/product/time/correction.h"
 
 namespace ridge::ops::cuda {
@@ -456,6 +457,7 @@ std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std:
 
 std::vector<MatmulPlan> list_candidates(const MatmulCall& call, std::size_t workspace_bytes,
                                         const DeviceNumbers& device, std::size_t per_config) {
+  if (call.problem.a.dtype == DType::f32) return list_three_parts_plans(call, workspace_bytes, device);
   const auto is_faster = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
   const std::vector<UncorrectedPlan> found = list_uncorrected_plans(call, workspace_bytes, device);
   double fastest_s = std::numeric_limits<double>::infinity();
@@ -489,6 +491,7 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
   std::stable_sort(found.begin(), found.end(), [](const UncorrectedPlan& x, const UncorrectedPlan& y) {
     return x.plan.predicted_s < y.plan.predicted_s;
   });
+  if (const auto plans = list_three_parts_plans(call, workspace_bytes, device); !plans.empty()) return plans.front();
   std::optional<MatmulPlan> best = plan_gemv(call, device);
   for (const UncorrectedPlan& x : found) {
     if (best && x.plan.predicted_s * min_correction > best->predicted_s) break;  // Too slow for any correction

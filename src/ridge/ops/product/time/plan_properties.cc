@@ -6,6 +6,7 @@
 #include "ridge/ops/product/closed_form.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
+#include "ridge/ops/product/three_parts.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {
@@ -73,9 +74,15 @@ std::int64_t count_concurrent_blocks(const MatmulConfig& c, const MatmulPlan& pl
 
 PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
   PlanProperties out{.min_bytes = min_product_bytes(to_uniform_batch(problem))};
+  out.work_items = plan.tiles * plan.splits;
+  if (plan.path == MatmulPlan::Path::three_parts) {
+    const ThreePartsConfig c = three_parts_configs[plan.config];
+    out.concurrent_items = device.multiprocessors;
+    out.outside_fraction = 1 - as_double(problem.batch) * as_double(problem.size.m) * as_double(problem.size.n) /
+                                   (as_double(plan.tiles) * c.m * c.n);
+  }
   if (plan.path != MatmulPlan::Path::tiles) return out;
   const MatmulConfig& c = sm90_kernel_configs[plan.config];
-  out.work_items = plan.tiles * plan.splits;
   out.concurrent_items = count_concurrent_blocks(c, plan, device.multiprocessors);
   if (plan.split_mode == tile::SplitMode::stream_k) out.work_items = out.concurrent_items;
   const double sums =

@@ -1,0 +1,102 @@
+// Chooses the tile and the splits of k of f32 products on tensor cores, by a closed form.
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "ridge/base/ceil_div.h"
+#include "ridge/ops/fitted.h"
+#include "ridge/ops/product/closed_form.h"
+#include "ridge/ops/product/three_parts.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+using Config = ThreePartsConfig;
+
+constexpr std::int64_t max_waves_of_splits = 2;
+constexpr std::int64_t max_count = (std::int64_t{1} << 31) - 1024;  // The kernel counts in 32 bits
+
+double to_double(std::int64_t x) { return static_cast<double>(x); }
+
+// Returns the cycles of a stage. A product of 64 x n x 16 elements takes n / 2 cycles of the tensor cores, but at least
+// 16 to read its left operand. A ring of two stages is loaded and multiplied in turn.
+double stage_cycles(const Config& c) {
+  const KernelConstants& f = kernel_constants();
+  const double groups = Config::m / 16.0 + std::max(c.n / 16, 1);  // Of four elements of k that a thread loads
+  const double multiply = Config::products * Config::k / 16.0 * Config::m / 64.0 * std::max(c.n / 2, 16);
+  const double load = f.f32_stage_cycles + f.f32_load_cycles * groups;
+  return std::max({multiply, load, c.stages == 2 ? (multiply + load) / 2 : 0});
+}
+
+std::int64_t count_tiles(const TileProblem& t, const ThreePartsChoice& x) {
+  const std::int64_t rows = x.swap ? t.size.n : t.size.m, cols = x.swap ? t.size.m : t.size.n;
+  return ceil_div(rows, std::int64_t{Config::m}) * ceil_div(cols, std::int64_t{three_parts_configs[x.config].n});
+}
+
+double predict_seconds(const TileProblem& t, const ThreePartsChoice& x, const DeviceNumbers& device) {
+  const KernelConstants& f = kernel_constants();
+  const Config c = three_parts_configs[x.config];
+  const std::int64_t stages = ceil_div(t.size.k, std::int64_t{Config::k}),
+                     items = t.batch * count_tiles(t, x) * x.splits;
+  const double waves = to_double(ceil_div(items, std::int64_t{device.multiprocessors}));
+  const double busy = waves * (to_double(ceil_div(stages, x.splits)) * stage_cycles(c) + f.f32_item_cycles);
+  const double result = 4 * to_double(t.batch * t.size.m) * to_double(t.size.n);
+  const double operands = 4 * (to_double(t.a.batch_stride ? t.batch : 1) * to_double(t.size.m) * to_double(t.size.k) +
+                               to_double(t.b.batch_stride ? t.batch : 1) * to_double(t.size.n) * to_double(t.size.k));
+  double s = device.launch_s + std::max(busy / device.busy_clock_hz, (operands + result) / device.memory_bytes_per_s);
+  if (x.splits > 1)
+    s += f.f32_split_cycles / device.clock_hz + 2 * to_double(x.splits) * result / device.l2_bytes_per_s;
+  return s;
+}
+
+// Returns the plan with the fastest number of splits, or nullopt if the kernel cannot count its stages.
+std::optional<MatmulPlan> choose_splits(const TileProblem& t, int config, bool swap, std::size_t workspace_bytes,
+                                        const DeviceNumbers& device) {
+  const std::int64_t stages = ceil_div(t.size.k, std::int64_t{Config::k}), multiprocessors = device.multiprocessors;
+  const double tiles = to_double(t.batch) * to_double(count_tiles(t, {config, swap}));
+  if (tiles * to_double(stages) > to_double(max_count)) return std::nullopt;
+  MatmulPlan best{MatmulPlan::Path::three_parts, config, t.d_transposed};
+  best.swapped_tile = swap;
+  best.tiles = static_cast<std::int64_t>(tiles);
+  best.predicted_s = std::numeric_limits<double>::infinity();
+  for (std::int64_t splits = 1; splits <= stages; ++splits) {
+    const double sums = to_double(splits * t.batch * t.size.m) * to_double(three_parts_row_floats(t)) * sizeof(float);
+    const auto bytes = splits > 1 ? static_cast<std::size_t>(sums) + device::counter_bytes : 0;
+    if (splits > 1 && (best.tiles * splits > max_waves_of_splits * multiprocessors || bytes > workspace_bytes)) break;
+    const double seconds = predict_seconds(t, {config, swap, splits}, device);
+    if (best.predicted_s <= seconds) continue;
+    best.splits = static_cast<int>(splits);
+    best.workspace_bytes = bytes;
+    best.predicted_s = seconds;
+  }
+  best.waves = ceil_div(best.tiles * best.splits, multiprocessors);
+  best.blocks = static_cast<int>(std::min(best.tiles * best.splits, multiprocessors));
+  return best;
+}
+
+}  // namespace
+
+double predict_three_parts_seconds(const MatmulCall& call, const ThreePartsChoice& choice,
+                                   const DeviceNumbers& device) {
+  return predict_seconds(make_tile_problem(call), choice, device);
+}
+
+std::int64_t three_parts_row_floats(const TileProblem& t) { return ceil_div(t.size.n, std::int64_t{4}) * 4; }
+
+std::vector<MatmulPlan> list_three_parts_plans(const MatmulCall& call, std::size_t workspace_bytes,
+                                               const DeviceNumbers& device) {
+  const TileProblem t = make_tile_problem(call);
+  const std::int64_t largest = std::max({t.batch, t.size.m, t.size.n, t.size.k});
+  std::vector<MatmulPlan> out;
+  if (t.a.dtype != DType::f32 || t.grouped || t.windows || t.batch == 0 || t.size.m == 0 || t.size.n == 0 ||
+      t.size.k == 0 || largest > max_count)
+    return out;
+  for (int config = 0; config < static_cast<int>(three_parts_configs.size()); ++config)
+    for (const bool swap : {false, true})
+      if (const auto plan = choose_splits(t, config, swap, workspace_bytes, device)) out.push_back(*plan);
+  std::stable_sort(out.begin(), out.end(),
+                   [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; });
+  return out;
+}
+
+}  // namespace ridge::ops::cuda
