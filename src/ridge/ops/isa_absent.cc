@@ -29,6 +29,8 @@ void run_direct_convolution(const DirectConvolutionRun&) { stop_without_kernels(
 void run_depthwise(const DepthwiseRun&) { stop_without_kernels(); }
 void apply_epilogue(const tile::EpilogueTile&) { stop_without_kernels(); }
 void copy_windows(const WindowCopy&) { stop_without_kernels(); }
+tile::PlacedRows place_windows(const WindowCopy&) { stop_without_kernels(); }
+void pair_channels(const WeightPairs&) { stop_without_kernels(); }
 void run_chain(const ChainRunArgs&) { stop_without_kernels(); }
 void run_repeated_chain(const RepeatedChainArgs&) { stop_without_kernels(); }
 std::int64_t chain_group_elements() { stop_without_kernels(); }

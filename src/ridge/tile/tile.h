@@ -63,10 +63,20 @@ struct CopyTarget {
   Index row_stride = 0, panel = 0, panel_stride = 0;
   int per_unit = 1;  // 2 only if the operand writes pairs
 };
+// Rows of k of some columns in memory: the first column of row i is at data + offsets[i], in elements, and the other
+// columns follow it.
+struct PlacedRows {
+  const void* data = nullptr;
+  const Index* offsets = nullptr;
+};
 // A right operand whose elements no memory holds, such as the windows of a convolution, or weights that are stored in
 // another format. A CPU calls `copy` to pack some rows of k for some columns.
 struct ComputedOperand {
   void (*copy)(const ComputedOperand& operand, Index batch, Range k, Range columns, const CopyTarget& to) = nullptr;
+  // Places some rows of k for some columns in memory of the calling thread, which holds them until the next call of
+  // `place` or `copy`. Returns null addresses if `copy` would write fewer elements. Is null if no columns can be
+  // placed.
+  PlacedRows (*place)(const ComputedOperand& operand, Index batch, Range k, Range columns) = nullptr;
   bool writes_pairs = false;  // true if `copy` can write units of two elements
   // True if `copy` writes columns that are contiguous along k (`panel` and `row_stride` are 1), false if it writes rows
   // of adjacent columns.

@@ -31,10 +31,11 @@ void run_with_element_bytes(const FusedMatmul& x, const OperandPointers& data, i
   using Left = typename ElementOfSize<left>::type;
   using Right = typename ElementOfSize<right>::type;
   const MatmulProblem& p = x.product;
+  const tile::cpu::Engine& engine = *tile::cpu::find_engine(p.a.dtype, p.b.dtype);
   const auto run = [&]<class Kernel>(typename Kernel::Globals& g) {
     g.d.rows = p.size.m;
     g.d.cols = p.size.n;
-    tile::cpu::run_kernel<Kernel>(g, {p.batch, p.size}, *tile::cpu::find_engine(p.a.dtype, p.b.dtype), threads);
+    tile::cpu::run_kernel<Kernel>(g, {p.batch, p.size}, engine, threads);
   };
   if (!x.second) {
     typename CpuMatmulWithChain<Left, Right>::Globals g;
@@ -42,7 +43,10 @@ void run_with_element_bytes(const FusedMatmul& x, const OperandPointers& data, i
     static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.size.n, p.size.k);
     g.chain = TileChain(x, data.chain);
     std::optional<WindowOperand> windows;
-    if (p.windows) g.b.computed = &windows.emplace(p, data.b);
+    if (p.windows) {
+      g.b.computed = &windows.emplace(p, engine, data.a, data.b);
+      g.a.data = windows->weights;
+    }
     return run.template operator()<CpuMatmulWithChain<Left, Right>>(g);
   }
   typename CpuMatmulPairWithChain<Left, Right>::Globals g;

@@ -194,6 +194,21 @@ TEST(Convolution, ProductsOfRandomWindowsAreExact) {
   for (int i = 0; i < case_count() && !HasFailure(); ++i) check_case(random_case(random, false), random, false);
 }
 
+// Stages of k begin inside of the kernel of a channel, and blocks of columns inside of a row. The columns of the last
+// case are of several outputs along the first axis.
+TEST(Convolution, LongSumsOfManyColumnsAreExact) {
+  std::mt19937_64 random(64);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const std::int64_t stride : {1, 2, 4}) {
+      const WindowAxis axis{.in = 24 * stride, .out = 24, .kernel = 5, .stride = stride, .padding = 2};
+      check_case({.in = dtype, .out = DType::f32, .inputs = 64, .outputs = 3, .axes = {axis, axis}, .threads = 2},
+                 random, false);
+    }
+  const WindowAxis axis{.in = 10, .out = 10, .kernel = 3, .padding = 1};
+  for (const DType dtype : {DType::f32, DType::bf16})
+    check_case({.in = dtype, .out = DType::f32, .inputs = 46, .outputs = 2, .axes = {axis, axis, axis}}, random, false);
+}
+
 TEST(Convolution, RandomDirectSumsAreExact) {
   std::mt19937_64 random(63);
   for (int i = 0; i < case_count() && !HasFailure(); ++i) check_case(random_case(random, true), random, true);

@@ -49,12 +49,17 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
                         typename ElementOfSize<b_bytes>::type, Sum, Sum>;
   const MatmulProblem& p = call.problem;
   const MatrixLayout layout = canonical_layout(p.d, p.size.m, p.size.n);
+  const tile::cpu::Engine& engine =
+      *tile::cpu::find_engine(p.a.dtype, multiplied_dtype(p.b.dtype, p.a.dtype), pool::this_cpu(), packed_b != nullptr);
   typename Kernel::Globals g;
   static_cast<Matrix&>(g.a) = to_tile_matrix(p.a, call.a, p.size.m, p.size.k);
   static_cast<Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), call.b, p.size.n, p.size.k);
   g.b.prepacked = packed_b;
   std::optional<WindowOperand> windows;
-  if (p.windows) g.b.computed = &windows.emplace(p, call.b);
+  if (p.windows) {
+    g.b.computed = &windows.emplace(p, engine, call.a, call.b);
+    g.a.data = windows->weights;
+  }
   std::optional<BlockScaledOperand> scaled;
   if (is_block_scaled(p.b.dtype)) g.b.computed = &scaled.emplace(p, call.b);
   g.d = {static_cast<Sum*>(call.d), p.size.m, p.size.n, layout.row_stride, layout.col_stride, layout.batch_stride};
@@ -63,10 +68,7 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
     g.d.target = {to_tile_epilogue(call.epilogue, p.d.dtype), apply_epilogue,
                   is_store_only(call.epilogue) && p.d.dtype == DType::bf16};
   const tile::cpu::MatmulSizes sizes{p.batch, p.size};
-  tile::cpu::run_kernel<Kernel>(
-      g, sizes,
-      *tile::cpu::find_engine(p.a.dtype, multiplied_dtype(p.b.dtype, p.a.dtype), pool::this_cpu(), packed_b != nullptr),
-      threads);
+  tile::cpu::run_kernel<Kernel>(g, sizes, engine, threads);
 }
 
 // Calls each(i, threads) for all groups. All threads share a long group; each short group runs on one thread.

@@ -77,6 +77,12 @@ template <class V> constexpr bool can_round = requires(Bf16* p, typename V::Regi
 // True if the register block of V can pack B while it multiplies.
 template <class V> constexpr bool can_pack_right = requires(Unit* p, typename V::Register x) { V::store_packed(p, x); };
 
+// True if the register block of V can read steps of B by offsets.
+template <class V> constexpr bool can_index_right = requires { V::indexes_right; };
+
+// Selects how the register block reads B: steps at a stride, which it may also pack, or steps at offsets.
+enum class RightAccess { strided, packing, indexed };
+
 // Returns the argument that selects the first n lanes in the _part functions of V: a mask or n.
 template <class V> [[gnu::always_inline]] inline auto partial_lanes(int n) {
   if constexpr (requires { V::part(n); })
@@ -232,7 +238,7 @@ template <class V, bool edge> struct PanelOutput {
 
 // Multiplies A with one panel of B. Fields of x are copied to locals, because the compiler must assume that a store to
 // C changes x.
-template <class V, int rows, int vectors, bool packed, bool edge, bool packs_right>
+template <class V, int rows, int vectors, bool packed, bool edge, RightAccess right>
 [[gnu::always_inline]] inline void multiply_panel(const BlockArgs& x, const Unit* b, Unit* keep, typename V::Sum* c,
                                                   Bf16* rounded, bool add, bool stream,
                                                   PrefetchCursor<V, packed>& cursor) {
@@ -241,16 +247,18 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool packs_rig
   start_sums<V>(x, sums);
   const auto last = partial_lanes<V>(edge ? x.cols - (vectors - 1) * lanes : lanes);
   const Index b_stride = x.b_stride;
+  const Index* b_offset = x.b_offsets;
   LeftAddresses<rows, packed> a(x);
   const auto step = [&](int u) __attribute__((always_inline)) {
     typename V::Register columns[vectors];
-    if constexpr (packs_right) __builtin_prefetch(b + 4 * b_stride, 0, 3);
+    if constexpr (right == RightAccess::packing) __builtin_prefetch(b + 4 * b_stride, 0, 3);
+    const Unit* const step_b = right == RightAccess::indexed ? b + *b_offset++ : b;
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) {
-      columns[j] = edge && j == vectors - 1 ? V::load_part(b + lanes * j, last) : V::load(b + lanes * j);
+      columns[j] = edge && j == vectors - 1 ? V::load_part(step_b + lanes * j, last) : V::load(step_b + lanes * j);
     }
-    b += b_stride;
-    if constexpr (packs_right) {
+    if constexpr (right != RightAccess::indexed) b += b_stride;
+    if constexpr (right == RightAccess::packing) {
 #pragma GCC unroll 4
       for (int j = 0; j < vectors; ++j) V::store_packed(keep + lanes * j, columns[j]);
       keep += 2 * lanes;
@@ -275,7 +283,7 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool packs_rig
   output.store_sums(sums);
 }
 
-template <class V, int rows, int vectors, bool packed, bool edge, bool packs_right>
+template <class V, int rows, int vectors, bool packed, bool edge, RightAccess right>
 [[gnu::always_inline]] inline void multiply_panels(const BlockArgs& x) {
   constexpr int width = V::lanes * vectors;
   auto* c = static_cast<typename V::Sum*>(x.c);
@@ -288,26 +296,34 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool packs_rig
   for (int panel = x.panels;;) {
     if (!stream && (add || rounded == nullptr)) prefetch_c<V, rows, vectors>(c, x.c_stride);
     if (can_round<V> && rounded != nullptr) prefetch_c<V, rows, vectors>(rounded, x.rounded_stride);
-    multiply_panel<V, rows, vectors, packed, edge, packs_right>(x, b, keep, c, rounded, add, stream, cursor);
+    multiply_panel<V, rows, vectors, packed, edge, right>(x, b, keep, c, rounded, add, stream, cursor);
     if (--panel <= 0) return;
     b += panel_units;
     c += width;
     if (can_round<V> && rounded != nullptr) rounded += width;
     cursor.next_panel();
-    if constexpr (packs_right) keep += x.packed_out_stride;
+    if constexpr (right == RightAccess::packing) keep += x.packed_out_stride;
   }
 }
 
 // A separate function: together with the loop that does not pack, the compiler would copy sums between registers.
 template <class V, int rows, int vectors, bool edge> [[gnu::noinline]] void multiply_and_pack(const BlockArgs& x) {
-  multiply_panels<V, rows, vectors, true, edge, true>(x);
+  multiply_panels<V, rows, vectors, true, edge, RightAccess::packing>(x);
+}
+
+template <class V, int rows, int vectors, bool packed, bool edge>
+[[gnu::noinline]] void multiply_indexed(const BlockArgs& x) {
+  multiply_panels<V, rows, vectors, packed, edge, RightAccess::indexed>(x);
 }
 
 template <class V, int rows, int vectors, bool packed, bool edge> void multiply_block(const BlockArgs& x) {
   if constexpr (packed && can_pack_right<V>) {
     if (x.packed_out != nullptr) return multiply_and_pack<V, rows, vectors, edge>(x);
   }
-  multiply_panels<V, rows, vectors, packed, edge, false>(x);
+  if constexpr (can_index_right<V>) {
+    if (x.b_offsets != nullptr) return multiply_indexed<V, rows, vectors, packed, edge>(x);
+  }
+  multiply_panels<V, rows, vectors, packed, edge, RightAccess::strided>(x);
 }
 
 using BlockFunction = void (*)(const BlockArgs&);

@@ -41,7 +41,8 @@ struct BlockArgs {
   const Unit* a = nullptr;
   Index a_stride = 0;  // units between rows of an unpacked A; packed A is [steps][rows]
   const Unit* b = nullptr;
-  Index b_stride = 0;  // units between steps
+  Index b_stride = 0;                // units between steps
+  const Index* b_offsets = nullptr;  // if not null, step s of B is at b + b_offsets[s], and `b_stride` is unused
   Index steps = 0;
   void* c = nullptr;  // float or int32
   Index c_stride = 0;
@@ -126,6 +127,7 @@ struct Engine {
   bool left_in_place = false;      // A along k can be read in place if k is a multiple of per_unit * step_multiple
   bool right_in_place = false;     // true if B across k can be read in place, because a unit is one element
   bool rounds_to_bf16 = false;     // true if the register block stores rounded sums (BlockArgs::rounded)
+  bool indexes_right = false;      // true if the register block can read B by offsets (BlockArgs::b_offsets)
   bool block_packs_right = false;  // true if the register block can pack B while reading B in place
   void (*multiply_block)(const BlockArgs&) = nullptr;
   void (*release_tiles)() = nullptr;  // releases AMX tiles that stay configured (BlockArgs::tile_shape)

@@ -21,6 +21,7 @@ template <class A, class B> struct Avx512Widening {
       .per_unit = 1,
       .left_in_place = sizeof(A) == 4,
       .right_in_place = sizeof(B) == 4,
+      .indexes_right = true,
       .multiply_block = dispatch_block<V, 14, sizeof(A) == 4>,
       .left_packers = packers_avx512<Avx512Tag, A, float>,
       .right_packers = packers_avx512<Avx512Tag, B, float>,

@@ -59,6 +59,7 @@ template <class A, class B> constexpr Engine pair_engines{
     .per_unit = 2,
     .left_in_place = sizeof(A) == 2,
     .rounds_to_bf16 = true,
+    .indexes_right = sizeof(B) == 2,
     .multiply_block = dispatch_block<V, 14, sizeof(A) == 2>,
     .left_packers = packers_avx512<Bf16Tag, A, Bf16>,
     .right_packers = packers_avx512<Bf16Tag, B, Bf16>,

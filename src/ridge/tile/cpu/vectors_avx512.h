@@ -12,6 +12,7 @@ template <class Tag> struct FloatVectors512 {
   using Register = __m512;
   using Sum = float;
   static constexpr int lanes = 16;
+  static constexpr bool indexes_right = true;
   [[gnu::always_inline]] static __mmask16 part(Index n) { return first_lanes_mask<Tag>(n); }
   [[gnu::always_inline]] static Register zero() { return _mm512_setzero_ps(); }
   [[gnu::always_inline]] static Register load(const Unit* p) { return _mm512_loadu_ps(p); }

@@ -207,6 +207,7 @@ Worker::RightPanels Worker::prepare_right_panels(const RecordedLoad& b, int righ
   if (!team_.schedule.pack_right) return in_place;
   RightSlot& slot = slots_[right_part];
   const bool is_packed = slot.matrix == b.matrix && slot.k == b.k.begin && slot.column == b.rows.begin;
+  if (!is_packed && place_right(b, slot)) return {slot.data, e.cols, 0, slot.offsets};
   if (!is_packed) {
     slot.data = static_cast<Unit*>(pool::thread_arenas().right[right_part].ensure_size(
         sizeof(Unit) * ceil_div(b.rows.size, e.cols) * e.cols * steps));
@@ -222,7 +223,20 @@ Worker::RightPanels Worker::prepare_right_panels(const RecordedLoad& b, int righ
       pack_right(b, slot.data);
     }
   }
+  if (slot.offsets != nullptr) return {slot.data, e.cols, 0, slot.offsets};
   return {slot.data, e.cols * steps, e.cols};
+}
+
+// Places a stage of a computed B so that the register block reads it by offsets. Returns false if it must be packed.
+bool Worker::place_right(const RecordedLoad& b, RightSlot& slot) const {
+  const Engine& e = *team_.operands.engine;
+  const ComputedOperand* const operand = b.matrix->computed;
+  slot.offsets = nullptr;
+  if (operand == nullptr || operand->place == nullptr || !e.indexes_right) return false;
+  const PlacedRows rows = operand->place(*operand, team_.batch, b.k, b.rows);
+  if (rows.data == nullptr) return false;
+  slot = {static_cast<Unit*>(const_cast<void*>(rows.data)), b.matrix, rows.offsets, b.k.begin, b.rows.begin};
+  return true;
 }
 
 std::size_t prepacked_bytes(const Matrix& b, const Engine& e) {
@@ -350,6 +364,7 @@ void Worker::multiply_column_panels(BlockArgs& block, const RightPanels& from, c
                                     const LeftPanel& left) {
   const Engine& e = *team_.operands.engine;
   block.b_stride = from.stride;
+  block.b_offsets = from.offsets;
   block.panel_stride = from.panel;
   block.packed_out_stride = e.cols * block.steps;
   const Index full_panels = columns / e.cols;

@@ -64,9 +64,17 @@ class Worker {
   }
   struct RightPanels {
     const Unit* data = nullptr;
-    Index panel = 0, stride = 0;  // units between panels, between steps
-    Unit* packed_out = nullptr;   // buffer into which the register block packs the panels, or null
+    Index panel = 0, stride = 0;     // units between panels, between steps
+    const Index* offsets = nullptr;  // if not null, offsets of the steps (BlockArgs::b_offsets)
+    Unit* packed_out = nullptr;      // buffer into which the register block packs the panels, or null
   };
+  struct RightSlot {  // the packed stage of a right operand
+    Unit* data = nullptr;
+    const Matrix* matrix = nullptr;
+    const Index* offsets = nullptr;  // offsets of the steps, or null if the stage is packed
+    Index k = -1, column = -1;
+  };
+  bool place_right(const RecordedLoad& b, RightSlot& slot) const;
   RightPanels prepare_right_panels(const RecordedLoad& b, int right_part);
   void pack_right(const RecordedLoad& b, Unit* out) const;
   void pack_computed_rows(const RecordedLoad& b, Unit* out) const;
@@ -83,11 +91,6 @@ class Worker {
   const Team& team_;
   int shape_ = 0;              // current tile configuration, see BlockArgs::tile_shape
   bool has_streamed_ = false;  // true if non-temporal stores need a fence
-  struct RightSlot {           // the packed stage of a right operand
-    Unit* data = nullptr;
-    const Matrix* matrix = nullptr;
-    Index k = -1, column = -1;
-  };
   RightSlot slots_[2];
 };
 

@@ -6,6 +6,7 @@
 
 #include "ridge/base/reason.h"
 #include "ridge/ops/product/problem.h"
+#include "ridge/tile/cpu/engine.h"
 #include "ridge/tile/tile.h"
 
 namespace ridge::ops {
@@ -17,11 +18,16 @@ struct KernelOffset {
 
 // The right operand of a product with windows; `input` is the data of B.
 struct WindowOperand : tile::ComputedOperand {
-  WindowOperand(const MatmulProblem& problem, const void* input);
+  // `weights` is the data of A.
+  WindowOperand(const MatmulProblem& problem, const tile::cpu::Engine& engine, const void* weights, const void* input);
   const ConvolutionWindows* windows;
   const void* input;
   std::int64_t batch_stride;
   int element_bytes;
+  // True if rows 2*i and 2*i + 1 of k are two channels of one element of the kernel, so that `place` can place both as
+  // a unit. The weights have the same order.
+  bool pairs_channels;
+  const void* weights;  // the data of A, or a copy in that order in memory of the thread that calls the product
   std::array<std::vector<KernelOffset>, 3> offsets;  // offsets of the kernel elements along each axis
 };
 
@@ -36,15 +42,28 @@ struct WindowCopy {
 // Returns why the sizes of a problem do not agree with its windows.
 Reason validate_windows(const MatmulProblem& problem);
 
+// Weights of 16 bits, [groups][2][kernel], to copy to [groups][kernel][2].
+struct WeightPairs {
+  const void* from = nullptr;
+  std::int64_t groups = 0, kernel = 0;
+  void* to = nullptr;
+};
+
 // Variants of windows/copy_body.cc, which is compiled once per instruction set.
 namespace plain {
 void copy_windows(const WindowCopy& copy);
-}
+tile::PlacedRows place_windows(const WindowCopy& copy);
+void pair_channels(const WeightPairs& pairs);
+}  // namespace plain
 namespace avx2 {
 void copy_windows(const WindowCopy& copy);
-}
+tile::PlacedRows place_windows(const WindowCopy& copy);
+void pair_channels(const WeightPairs& pairs);
+}  // namespace avx2
 namespace avx512 {
 void copy_windows(const WindowCopy& copy);
-}
+tile::PlacedRows place_windows(const WindowCopy& copy);
+void pair_channels(const WeightPairs& pairs);
+}  // namespace avx512
 
 }  // namespace ridge::ops
