@@ -42,9 +42,13 @@ Result<const Graph*> find_body(const ModelNode& node, std::string_view attribute
 
 Status ModelCounter::count_bodies(const ModelNode& node, const Scope& scope, int depth) {
   const auto before = std::tuple(out_, rows_, live_);
-  const Status counted = node.op == "If"     ? count_branch(node, scope, depth)
-                         : node.op == "Loop" ? count_loop(node, scope, depth)
-                                             : count_scan(node, scope, depth);
+  Status counted = Done{};
+  if (node.op == "If")
+    counted = count_branch(node, scope, depth);
+  else if (node.op == "Loop")
+    counted = count_loop(node, scope, depth);
+  else
+    counted = count_scan(node, scope, depth);
   if (counted) return Done{};
   std::tie(out_, rows_, live_) = before;
   RIDGE_TRY(inputs, find_inputs(node, scope));
