@@ -13,7 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from ridge._error import Error
 from ridge.torch._bytes import count_attention_bytes, count_bytes, distinct_bytes, is_partial, make_call, tensor_bytes
 from ridge.torch._counts import count_attention, count_attention_backward, count_flops, is_free, tensors_of
-from ridge.torch._operators import _UNRECORDED
 
 _SPELLINGS = {torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16",
               torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
@@ -91,8 +90,6 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         base = func._schema.name.partition("::")[2]
-        if func.namespace == "ridge" and base == _UNRECORDED:  # The same operator below autograd
-            base = "matmul"
         plain = base.rstrip("_") if not base.startswith("__") else base
         if _is_composite(func, plain):
             with self:
