@@ -37,28 +37,3 @@ foreach(file IN LISTS package_files)
 endforeach()
 
 install(TARGETS ridge_python LIBRARY DESTINATION ridge COMPONENT python)
-
-# torch.ops.ridge.matmul, a separate target that is built only on request. It uses the headers and one ABI-stable library
-# of the interpreter's PyTorch, 2.9 or later.
-option(RIDGE_TORCH "Build the operator library for PyTorch" OFF)
-if(NOT RIDGE_TORCH)
-  return()
-endif()
-execute_process(COMMAND ${Python_EXECUTABLE} -c "import torch, pathlib; print(pathlib.Path(torch.__file__).parent, torch.__version__, sep=';')"
-                OUTPUT_VARIABLE torch_found ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
-list(LENGTH torch_found torch_words)
-if(NOT torch_words EQUAL 2)
-  message(FATAL_ERROR "RIDGE_TORCH is ON: expected ${Python_EXECUTABLE} to have PyTorch 2.9 or later, found none")
-endif()
-list(GET torch_found 0 torch_folder)
-add_library(ridge_torch MODULE src/ridge/torch/ops.cc)
-set_target_properties(ridge_torch PROPERTIES PREFIX "" OUTPUT_NAME _ops CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_VISIBILITY_PRESET hidden
-                                             LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/ridge/torch)
-target_include_directories(ridge_torch SYSTEM PRIVATE ${torch_folder}/include)
-target_compile_definitions(ridge_torch PRIVATE TORCH_TARGET_VERSION=0x0209000000000000)  # 2.9; nothing newer is used
-target_compile_options(ridge_torch PRIVATE ${ridge_warnings})
-target_link_libraries(ridge_torch PRIVATE ridge)
-target_link_options(ridge_torch PRIVATE -Wl,--exclude-libs,ALL)
-target_link_directories(ridge_torch PRIVATE ${torch_folder}/lib)
-target_link_libraries(ridge_torch PRIVATE torch_cpu)
-install(TARGETS ridge_torch LIBRARY DESTINATION ridge/torch COMPONENT python)

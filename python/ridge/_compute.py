@@ -105,7 +105,7 @@ def matmul(a: Array, b: Any, out: Any = None, dtype: str | None = None, threads:
     if dtype is not None:
         dtype = text_of("a dtype's name", dtype, "bf16")
     try:
-        return _ridge.matmul(a, b, out, dtype, check_threads(threads))
+        return _ridge.matmul(a, b, out, dtype, threads)
     except Error:
         shape = check_matmul(a, b)  # Describes the operands better, if they are wrong
         if dtype is None and dtype_of(a) != "int8":
@@ -113,39 +113,30 @@ def matmul(a: Array, b: Any, out: Any = None, dtype: str | None = None, threads:
         raise
 
 
-_SOFTMAX_LAYERS = {}  # By number of axes, axis and, for other axes than the last, dtype and device
-atexit.register(_SOFTMAX_LAYERS.clear)
+@functools.lru_cache(maxsize=64)
+def _softmax_layer(rank, axis):
+    """Returns the layer for arrays on a device."""
+    axes, over = axes_text(rank), LETTERS[axis_of(rank, axis)]
+    return _ridge.Layer(f"x[{axes}]\ny[{axes}] = softmax(x over {over})", ["x"], "y")
+
+
+atexit.register(_softmax_layer.cache_clear)
 
 
 def softmax(x: Array, axis: int = -1, *, dim: int | None = None, out: Any = None, threads: int = 0) -> Array:
     """Returns exp(x) divided by its sum along an axis, computed in f32. x: f32, bf16 or f16 of any shape, as the result.
     `dim` is PyTorch's name for `axis`. Raises ridge.Error."""
-    axis = axis if dim is None and axis.__class__ is int else axis_of(check_softmax(x), axis, dim)
-    kind = None if axis == -1 else (getattr(x, "dtype", None), is_on_host(x))
-    layer = _SOFTMAX_LAYERS.get((getattr(x, "ndim", None), axis, kind)) or _softmax_layer(x, axis, kind)
+    if dim is not None or axis.__class__ is not int:
+        axis = axis_of(check_softmax(x), axis, dim)
     try:
-        return layer((x,), out, check_threads(threads))
+        y = _ridge.softmax(x, axis, out, threads)
+        return y if y is not None else _softmax_layer(x.ndim, axis)((x,), out, check_threads(threads))
     except Error:
-        check_softmax(x)
+        axis_of(check_softmax(x), axis)
         if 0 in shape_of("x", x):
             return new_zeros(x, shape_of("x", x), out)
         check_out(out, x, shape_of("x", x))
         raise
-
-
-def _softmax_layer(x, axis, kind):
-    """Returns the layer for x and an axis, and keeps it."""
-    rank = check_softmax(x)
-    along = axis_of(rank, axis)
-    axes, over = axes_text(rank), LETTERS[along]
-    if along == rank - 1 or not is_on_host(x):
-        layer = _ridge.Layer(f"x[{axes}]\ny[{axes}] = softmax(x over {over})", ["x"], "y")
-    else:  # One pass over the memory for each step is faster than a row of elements that are far apart
-        kept, dtype = ", ".join(letter for letter in LETTERS[:rank] if letter != over), dtype_of(x)
-        layer = _ridge.Layer(f"x: {dtype}[{axes}]\nm: f32[{kept}] = max(x over {over})\ne: f32[{axes}] = exp(x - m)\n"
-                             f"s: f32[{kept}] = sum(e over {over})\ny: {dtype}[{axes}] = e / s", ["x"], "y", False)
-    _SOFTMAX_LAYERS[rank, axis, kind] = layer
-    return layer
 
 
 def rmsnorm(x: Array, weight: Any = None, *, eps: float = 1e-5, out: Any = None, threads: int = 0) -> Array:

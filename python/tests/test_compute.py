@@ -169,6 +169,19 @@ class Layers(unittest.TestCase):
                 close(ridge.softmax(x, axis), softmax(x.astype(np.float64), axis), 1e-5)
         with self.assertRaises(ValueError):
             ridge.softmax(normal(3), 1)
+        with self.assertRaisesRegex(ridge.Error, "expected an axis from -1 to 0, found 1208925819614629174706176"):
+            ridge.softmax(normal(3), 2**80)
+
+    def test_softmax_down_columns_sums_many_rows(self):
+        x = normal(3000, 33) * 10
+        for array in (x, np.asfortranarray(x), x[::-1]):
+            for threads in (1, 2):
+                close(ridge.softmax(array, 0, threads=threads), softmax(array.astype(np.float64), 0), 1e-5)
+        out = np.empty_like(x)
+        self.assertIs(ridge.softmax(x, 0, out=out), out)
+        close(out, softmax(x.astype(np.float64), 0), 1e-5)
+        with self.assertRaisesRegex(ridge.Error, "^'y' shares memory with the input 'x'$"):
+            ridge.softmax(x, 0, out=x)
 
     def test_rmsnorm(self):
         for shape in [(8,), (3, 17), (2, 3, 64)]:

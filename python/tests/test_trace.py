@@ -284,6 +284,22 @@ class Refused(unittest.TestCase):
         self.assertEqual(self.refused(lambda x: x.numpy(), x).message,
                          "numpy() reads the value of a tensor, but explain computes no values")
 
+    def test_products_of_two_dtypes_are_refused_as_a_call_does(self):
+        x, model = torch.randn(2, 4, 8), torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(8, 4).bfloat16())
+        with self.assertRaises(RuntimeError):
+            model(x)
+        error = self.refused(model, x)
+        self.assertEqual(str(error), "expected operands of aten.addmm to have one dtype, found bf16 and f32; in module '1'\n  hint: "
+                                     "convert them, such as x.to(weight.dtype), or call the model under torch.autocast")
+        self.assertEqual(error.kind, "input")
+        for call, name in [(lambda x: x[0].mv(x[0, 0].bfloat16()), "mv"), (lambda x: torch.addmm(x[0, 0].half(), x[0], x[1].t()), "addmm"),
+                           (lambda x: F.conv1d(x, torch.ones(4, 4, 3).bfloat16()), "convolution")]:
+            with self.assertRaises(RuntimeError):
+                call(torch.randn(2, 4, 4))
+            self.assertIn(f"expected operands of aten.{name} to have one dtype", self.refused(call, torch.randn(2, 4, 4)).message)
+        with torch.autocast("cpu"):
+            self.assertEqual(explain(model, x, on="h200").flops, 2 * 8 * 8 * 4 + 64)
+
     def test_calls_that_are_none(self):
         layer, x = torch.nn.Linear(8, 4), torch.randn(2, 8)
         for call, said in [
@@ -293,6 +309,16 @@ class Refused(unittest.TestCase):
                 (lambda: ridge.explain("ij,jk->ik", training=True),
                  "inputs, kwargs, training, optimizer and loss are those of a model; sizes of a program are keywords such as B=64"),
                 (lambda: explain(layer, x, optimizer=torch.optim.SGD), "optimizer and loss need training=True"),
+                (lambda: explain(layer, x, training=True, optimizer="adam"),
+                 "optimizer: expected a torch.optim.Optimizer, or a function of parameters such as torch.optim.AdamW, found 'adam'"),
+                (lambda: ridge.explain(layer, x, training=True, optimizer=lambda parameters: 0.1),
+                 "optimizer: expected the function to return a torch.optim.Optimizer, found float"),
+                (lambda: ridge.explain(layer, x, training=True, loss=3),
+                 "loss: expected a function of the model's result, found 3"),
+                (lambda: explain(layer, x, training=True, loss=lambda y: 3),
+                 "loss: expected a tensor that requires a gradient"),
+                (lambda: explain(layer, x, 3), "kwargs: expected a mapping from names to arguments, found 3"),
+                (lambda: explain(layer, x, on=None), "expected one machine, such as 'h200', found None"),
                 (lambda: explain(lambda x: x, x, training=True),
                  "training=True needs a torch.nn.Module; a function may call backward() and step() itself"),
                 (lambda: explain(torch.jit.script(layer), x),

@@ -111,6 +111,11 @@ class Bytes(unittest.TestCase):
         fused = next(op for op in report.ops if op.name == "aten._fused_adamw")
         self.assertEqual(fused.bytes, 7 * SQUARE + 4)  # Weight and two moments read and written, gradient and step count read
 
+    def test_of_a_product_of_bytes(self):
+        a, b = torch.ones(32, 16, dtype=torch.int8), torch.ones(16, 8, dtype=torch.int8)
+        report = ridge.torch.explain(torch._int_mm, (a, b), on="h200")
+        self.assertEqual(report.bytes, 32 * 16 + 16 * 8 + 4 * 32 * 8)  # The result is int32
+
 
 # name, function, inputs, matrix FLOPs.
 PRODUCTS = [

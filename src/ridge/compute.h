@@ -94,6 +94,11 @@ Result<Computation> prepare(const ComputeRequest& request, const std::vector<Arr
 // that the kernels do not support are copied first. Errors: those of `Computation`.
 Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int threads = 0);
 
+// Computes y = exp(x) / sum of exp(x) along an axis on a CPU, without a plan. x and y are f32, bf16 or f16, of one
+// dtype and shape; sums are f32. Sizes may be 0. An x that is not row-major is copied first. Errors: those of
+// `Computation`.
+Status softmax(const ArrayView& x, const ArrayView& y, int axis, int threads = 0);
+
 // A matrix product in the memory of a CUDA device, of bf16, f16 or f32. Plans are cached: arrays with the same sizes,
 // strides and alignment as earlier ones cost a look-up.
 class MatmulOnDevice {

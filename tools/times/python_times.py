@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Times the host cost of a call from Python on a CUDA device against PyTorch's: microseconds per queued call without waiting,
-of alternating batches of CALLS.
+of alternating batches of CALLS. With --device cpu it times small calls on one thread of a CPU.
 
-    PYTHONPATH=build-gpu/python tools/times/python_times.py OUT.json"""
+    PYTHONPATH=build-gpu/python tools/times/python_times.py OUT.json
+    PYTHONPATH=build/python tools/times/python_times.py OUT.json --device cpu"""
+import platform
 import time
 
 import torch
@@ -21,8 +23,13 @@ def time_batch(call):
     for _ in range(CALLS):
         call()
     found = (time.perf_counter() - start) / CALLS * 1e6
-    torch.cuda.synchronize()
+    synchronize()
     return found
+
+
+def synchronize():
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def torch_geglu(x, w, b):
@@ -54,14 +61,31 @@ def list_cases():
                       "ridge.rmsnorm": lambda: ridge.rmsnorm(x, w[0])}
 
 
+def list_cpu_cases():
+    """Yields cases as list_cases does, of f32 on one thread."""
+    torch.set_num_threads(1)
+    for size in (8, 64):
+        a, b = torch.randn(size, size), torch.randn(size, size)
+        out = torch.empty(size, size)
+        yield f"products of {size} x {size} x {size}", {
+            "torch.matmul": lambda: torch.matmul(a, b), "ridge.matmul": lambda: ridge.matmul(a, b, threads=1),
+            "ridge.matmul(out=)": lambda: ridge.matmul(a, b, out, threads=1), "torch.ops.ridge.matmul": lambda: ops.matmul(a, b)}
+    x = torch.randn(64, 64)
+    for axis in (-1, 0):
+        yield f"softmax of 64 x 64 along axis {axis}", {
+            "torch": lambda: x.softmax(axis), "ridge.softmax": lambda: ridge.softmax(x, axis, threads=1),
+            "torch.ops.ridge.softmax": lambda: ops.softmax(x, axis)}
+
+
 def main():
-    arguments = harness.parse_arguments(__doc__, "out", 30)
-    result = harness.Result(arguments.out, torch.cuda.get_device_name())
-    for title, calls in list_cases():
+    arguments = harness.parse_arguments(__doc__, "out", 30, device="cuda")
+    on_cpu = arguments.device == "cpu"
+    result = harness.Result(arguments.out, platform.machine() if on_cpu else torch.cuda.get_device_name())
+    for title, calls in list_cpu_cases() if on_cpu else list_cases():
         for call in calls.values():
             for _ in range(WARM_UP_CALLS):
                 call()
-        torch.cuda.synchronize()
+        synchronize()
         us = harness.medians(harness.alternate(calls, arguments.rounds, time_batch))
         peer = us[next(iter(us))]
         result.add({"case": title, "us": us, "over_torch": {name: round(x / peer, 2) for name, x in us.items()}})

@@ -6,7 +6,8 @@ import math
 from typing import Optional
 
 import ridge
-from ridge._html import _engineering, to_pandas
+from ridge._html import _engineering
+from ridge._traced import OperationReport
 
 _FLOPS, _BYTES = 1e15, 1e12  # Amounts of work from whose times the rates are taken
 
@@ -76,7 +77,7 @@ class _Machine:
         return sum(calls * max(of_bytes, of_flops) for of_bytes, of_flops, calls in groups.values())
 
 
-class TracedReport:
+class TracedReport(OperationReport):
     """Operations of a function in the order of its jaxpr. str() lists the slowest ones; a notebook shows a table."""
 
     _HEAD = ("calls", "op", "module", "shapes", "dtype", "work", "bytes", "limiter", "lower", "of time")
@@ -85,35 +86,6 @@ class TracedReport:
         self.title, self.machine, self.ops = title, machine, tuple(ops)
         self.time_fused = time_fused      # Seconds if chains of pointwise operations and reductions are one kernel each
         self.notes = tuple(dict.fromkeys(notes))  # Sentences on what is counted approximately
-
-    @functools.cached_property
-    def time_lower(self):
-        """Sum of the lower bounds of all calls, in seconds. An operation without a time adds nothing."""
-        return sum((op.time_lower or 0.0) * op.calls for op in self.ops)
-
-    @functools.cached_property
-    def flops(self):
-        """FLOPs of the known operations."""
-        return sum((op.flops or 0) * op.calls for op in self.ops)
-
-    @functools.cached_property
-    def bytes(self):
-        return sum(op.bytes * op.calls for op in self.ops)
-
-    @property
-    def launches(self):
-        """Number of calls. XLA fuses many pointwise operations into one kernel."""
-        return sum(op.calls for op in self.ops)
-
-    @property
-    def unknown(self):
-        """Operations with unknown arithmetic; their time is that of their bytes."""
-        return tuple(op for op in self.ops if not op.known)
-
-    @property
-    def untimed(self):
-        """Operations without a time, because the machine has no peak for their dtype on record."""
-        return tuple(op for op in self.ops if op.time_lower is None)
 
     def slowest(self, count=10):
         """Returns the operations with the largest lower bounds of all their calls. Unknown operations come first, because their
@@ -167,10 +139,6 @@ class TracedReport:
         """Returns a dict of lists, one entry for each operation: the amounts and seconds of one call, and the calls."""
         names = [field.name for field in dataclasses.fields(TracedOp)]
         return {name + ("_s" if name == "time_lower" else ""): [getattr(op, name) for op in self.ops] for name in names}
-
-    def to_pandas(self):
-        """Returns a data frame with one row for each operation."""
-        return to_pandas(self)
 
 
 def make_report(title, works, notes, on):

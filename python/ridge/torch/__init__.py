@@ -5,8 +5,7 @@
     >>> print(ridge.torch.explain(model, (x,), on="h200"))
 
 torch.ops.ridge has matmul, geglu, attention, rmsnorm and softmax, each with fake tensors and derivatives, so they work in
-torch.compile(fullgraph=True). matmul uses a compiled library if one was built (RIDGE_TORCH=ON), which takes less host
-time; otherwise it uses DLPack, like the other operators.
+torch.compile(fullgraph=True). They read tensors through DLPack.
 """
 from . import _operators
 from ._report import TracedMemory, TracedReport, TracedReports

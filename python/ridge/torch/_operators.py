@@ -1,7 +1,5 @@
 """torch.ops.ridge: the forward pass uses ridge.run; the backward pass runs separate programs, which recompute
 intermediates, so that the forward pass saves only its operands. Higher derivatives and tangents use _formulas.py."""
-import pathlib
-
 import torch
 
 import ridge
@@ -10,22 +8,13 @@ from ridge._arrays import dtype_of
 from ridge._shapes import axis_of, check_matmul, check_rmsnorm, check_softmax, geglu_shape
 from ridge.torch import _formulas as formulas
 from ridge.torch._attention import attention  # noqa: F401  re-exported
-from ridge.torch._define import LIBRARY, Function, autocast, backward_of, below, differentiable, operator, save, tangent_of
-
-_LIBRARY = pathlib.Path(__file__).with_name("_ops.so")
-
+from ridge.torch._define import Function, autocast, backward_of, below, differentiable, operator, save, tangent_of
 
 def _fake_matmul(a, b):
     return a.new_empty(check_matmul(a, b), dtype=torch.int32 if a.dtype == torch.int8 else a.dtype)
 
 
-if _LIBRARY.exists():
-    torch.ops.load_library(str(_LIBRARY))
-    _RECORDED, _UNRECORDED = "matmul_recorded", "matmul_unrecorded"
-    torch.library.register_fake(f"ridge::{_UNRECORDED}", _fake_matmul, lib=LIBRARY)
-else:
-    _RECORDED = _UNRECORDED = "matmul"
-    operator("matmul(Tensor a, Tensor b) -> Tensor", lambda a, b: ridge.matmul(a, b), _fake_matmul)
+operator("matmul(Tensor a, Tensor b) -> Tensor", lambda a, b: ridge.matmul(a, b), _fake_matmul)
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -53,7 +42,7 @@ class _Matmul(Function):
     @staticmethod
     def forward(ctx, a, b):
         save(ctx, a, b)
-        return below(getattr(torch.ops.ridge, _UNRECORDED).default, a, b)
+        return below(torch.ops.ridge.matmul.default, a, b)
 
     @staticmethod
     def backward(ctx, gradient):
@@ -74,7 +63,7 @@ class _Matmul(Function):
         return sum(parts[1:], start=parts[0])
 
 
-differentiable(_RECORDED, _Matmul)
+differentiable("matmul", _Matmul)
 autocast("matmul")
 
 

@@ -10,9 +10,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from ridge._error import Error
 from ridge.torch._bytes import count_attention_bytes, count_bytes, distinct_bytes, is_partial, make_call, tensor_bytes
 from ridge.torch._counts import count_attention, count_attention_backward, count_flops, is_free, tensors_of
-from ridge.torch._operators import _UNRECORDED
 
 _SPELLINGS = {torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16",
               torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
@@ -20,6 +20,8 @@ _ATTENTION = F.scaled_dot_product_attention
 # Functions that call attention by its name in torch.nn.functional, some of them for checkpointed layers. PyTorch passes them
 # whole to a function mode, which is not active inside them.
 _CALLERS = (F.multi_head_attention_forward, torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+# Number of first arguments of products that must have one dtype.
+_PRODUCTS = {"mm": 2, "bmm": 2, "addmm": 3, "baddbmm": 3, "mv": 2, "addmv": 3, "dot": 2, "linear": 2, "convolution": 2}
 _CONSTANT_FACTORIES = ("zeros", "ones", "full", "scalar_tensor", "zeros_like", "ones_like", "full_like", "new_zeros")
 
 
@@ -88,14 +90,14 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         base = func._schema.name.partition("::")[2]
-        if func.namespace == "ridge" and base == _UNRECORDED:  # The same operator below autograd
-            base = "matmul"
         plain = base.rstrip("_") if not base.startswith("__") else base
         if _is_composite(func, plain):
             with self:
                 return func.decompose(*args, **kwargs)
         if not self.is_paused:
             self.note_node()
+        if plain in _PRODUCTS and func.namespace == "aten":
+            _check_one_dtype(plain, args[:_PRODUCTS[plain]], self.module())
         result = _call(func, plain, args, kwargs)
         _keep_constant(plain, result, args)
         if self.is_paused:
@@ -164,6 +166,16 @@ class Recorder(TorchDispatchMode):
         self._append("aten.scaled_dot_product_attention_backward", read, q,
                      count_attention_backward(q.shape, v.shape, k.shape[-2], is_causal),
                      distinct_bytes(read) + distinct_bytes(gradients), True)
+
+
+def _check_one_dtype(name, operands, module):
+    """Raises Error unless the operands of a product have one dtype, which PyTorch needs but does not check on fake tensors."""
+    dtypes = list(dict.fromkeys(dtype_name(each.dtype) for each in operands))
+    if len(dtypes) > 1:
+        where = f"; in module '{module}'" if module else ""
+        message = f"expected operands of aten.{name} to have one dtype, found {' and '.join(dtypes)}{where}"
+        hint = "convert them, such as x.to(weight.dtype), or call the model under torch.autocast"
+        raise Error(3, message, hint, "", 0, 0, f"{message}\n  hint: {hint}")
 
 
 def _is_composite(func, plain):

@@ -6,6 +6,7 @@ import json
 
 from ridge import _html
 from ridge._html import _engineering
+from ridge._traced import OperationReport
 from ridge.torch._groups import group_by_module, group_by_operation, group_unknown, largest_limiter
 
 _TIME_OF_UNKNOWN = 0.01  # Fraction of all bytes from which an unknown operation comes before the known ones
@@ -46,7 +47,7 @@ def _aligned(rows):
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
-class TracedReport:
+class TracedReport(OperationReport):
     """Operations of a model in call order. str() is a summary and tables of the slowest modules and operations; a notebook
     shows the same. Times are in seconds, work in FLOP and B."""
 
@@ -61,41 +62,11 @@ class TracedReport:
         self._names = trace.names
 
     @functools.cached_property
-    def time_lower(self):
-        """Sum of the lower bounds of all operations one by one, in seconds, as eager PyTorch calls them. `time_fused` is a bound
-        for any fusion of what lies between products. An operation without a time adds nothing."""
-        return sum(op.time_lower or 0.0 for op in self.ops)
-
-    @property
-    def launches(self):
-        """Number of operations that launch a kernel. Some launch several."""
-        return len(self.ops)
-
-    @functools.cached_property
     def time_with_launches(self):
         """The same sum where each operation takes at least the time of a launch; None if the machine has none on record."""
         if self.launch_overhead is None:
             return None
         return sum(max(op.time_lower or 0.0, self.launch_overhead) for op in self.ops)
-
-    @functools.cached_property
-    def flops(self):
-        """FLOPs of the known operations."""
-        return sum(op.flops or 0 for op in self.ops)
-
-    @functools.cached_property
-    def bytes(self):
-        return sum(op.bytes for op in self.ops)
-
-    @property
-    def unknown(self):
-        """Operations with unknown arithmetic; their time is that of their bytes."""
-        return tuple(op for op in self.ops if not op.known)
-
-    @property
-    def untimed(self):
-        """Operations without a time, because the machine has no matrix peak for their dtype on record."""
-        return tuple(op for op in self.ops if op.time_lower is None)
 
     @functools.cached_property
     def modules(self):
@@ -194,10 +165,6 @@ class TracedReport:
         names = [field.name for field in dataclasses.fields(self.ops[0])] if self.ops else []
         return {"machine": [self.machine] * len(self.ops),
                 **{name + ("_s" if name == "time_lower" else ""): [getattr(op, name) for op in self.ops] for name in names}}
-
-    def to_pandas(self):
-        """Returns a data frame with one row for each operation: seconds, FLOP, B."""
-        return _html.to_pandas(self)
 
     def _tree(self):
         def of(group):

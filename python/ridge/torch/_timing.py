@@ -22,6 +22,8 @@ class TracedOp:
     phase: str = "forward"          # "forward", "backward" or "step"
     on_matrix: bool = False         # True for products and attention, which the matrix unit computes
 
+    calls = 1                       # Each call is recorded by itself
+
 
 class Machine:
     """Computes times on one machine. The peak of the vector unit is that of f32 for every dtype."""

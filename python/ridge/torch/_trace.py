@@ -52,6 +52,13 @@ def explain(model, inputs=(), kwargs=None, *, on="cpu", training=False, optimize
         raise usage_error("optimizer and loss need training=True")
     if training and not isinstance(model, torch.nn.Module):
         raise usage_error("training=True needs a torch.nn.Module; a function may call backward() and step() itself")
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer) and not callable(optimizer):
+        raise usage_error("optimizer: expected a torch.optim.Optimizer, or a function of parameters such as torch.optim.AdamW, "
+                          f"found {optimizer!r}")
+    if loss is not None and not callable(loss):
+        raise usage_error(f"loss: expected a function of the model's result, found {loss!r}")
+    if kwargs is not None and not isinstance(kwargs, collections.abc.Mapping):
+        raise usage_error(f"kwargs: expected a mapping from names to arguments, found {kwargs!r}")
     trace, results = _trace(model, *_split_arguments(inputs, kwargs), training, optimizer, loss)
     release_stored(results)
     reports = [TracedReport(machine, trace) for machine in machines]
@@ -165,6 +172,9 @@ def _prepare_optimizer(optimizer, model, recorder):
     """Returns the optimizer after a step that is not recorded, which allocates its state as only the first step does."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         optimizer = optimizer(model.parameters())
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise usage_error("optimizer: expected the function to return a torch.optim.Optimizer, found "
+                              f"{type(optimizer).__name__}")
     with recorder.pause():
         for parameter in (each for group in optimizer.param_groups for each in group["params"]):
             if parameter.requires_grad:

@@ -1,14 +1,17 @@
 #include "ridge/compute.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cctype>
+#include <utility>
 
 #include "ridge/api/argument_specs.h"
 #include "ridge/api/computation.h"
 #include "ridge/api/dtypes.h"
 #include "ridge/api/views.h"
 #include "ridge/base/cores.h"
+#include "ridge/ops/rows/cpu.h"
 #include "ridge/run/inputs.h"
 #include "ridge/run/run_step.h"
 
@@ -186,6 +189,23 @@ Result<std::vector<ArrayType>> evaluate_shapes(const std::vector<api::ArgumentSp
   return out;
 }
 
+Status check_softmax(const ArrayView& x, const ArrayView& y, int axis) {
+  if (axis < 0 || std::cmp_greater_equal(axis, x.shape.size()))
+    return input_error(
+        fmt::format("expected an axis from 0 to {}, found {}", static_cast<std::ptrdiff_t>(x.shape.size()) - 1, axis));
+  const bool is_float = x.dtype == DType::f32 || x.dtype == DType::bf16 || x.dtype == DType::f16;
+  const bool same_shape = std::equal(x.shape.begin(), x.shape.end(), y.shape.begin(), y.shape.end());
+  if (!is_float || x.dtype != y.dtype || !same_shape)
+    return input_error(fmt::format("expected f32, bf16 or f16 of one dtype and shape, found {}[{}] -> {}[{}]",
+                                   dtype_name(x.dtype), fmt::join(x.shape, ", "), dtype_name(y.dtype),
+                                   fmt::join(y.shape, ", ")));
+  if (!api::is_row_major(y))
+    return input_error(fmt::format("expected 'y' to be written row-major, without gaps, at a multiple of {} bytes",
+                                   dtype_bits(y.dtype) / 8));
+  if (api::has_overlap(x, y)) return input_error("'y' shares memory with the input 'x'");
+  return Done{};
+}
+
 }  // namespace
 
 Result<Computation> prepare(const ComputeRequest& request, const std::vector<ArrayType>& inputs) {
@@ -225,6 +245,28 @@ Status Computation::operator()(std::span<const ArrayView> inputs, std::span<cons
   CpuCall call(*impl_, inputs, outputs);
   RIDGE_TRY_STATUS(call.prepare_inputs());
   return call.run_steps(threads > 0 ? threads : usable_cores());
+}
+
+Status softmax(const ArrayView& x, const ArrayView& y, int axis, int threads) {
+  RIDGE_TRY_STATUS(check_softmax(x, y, axis));
+  ops::ColumnSoftmaxProblem p{x.dtype, 1, x.shape[axis], 1};
+  for (const std::int64_t extent : x.shape.first(axis)) p.matrices *= extent;
+  for (const std::int64_t extent : x.shape.subspan(axis + 1)) p.columns *= extent;
+  if (p.matrices * p.extent * p.columns == 0) return Done{};
+  std::optional<ArrayStorage> copy;
+  if (!api::is_row_major(x)) {
+    RIDGE_TRY(copied, api::copy_row_major(x));
+    copy = std::move(copied);
+  }
+  const void* const from = copy ? copy->array().data : x.data;
+  if (threads <= 0) threads = usable_cores();
+  if (p.columns > 1) {
+    ops::run_column_softmax(p, from, y.data, threads);
+    return Done{};
+  }
+  const ops::RowProblem rows{ops::RowFunction::softmax, p.matrices, p.extent, {p.dtype, p.extent}, {p.dtype, p.extent}};
+  ops::run_row_function(rows, {from, nullptr, y.data}, threads);
+  return Done{};
 }
 
 }  // namespace ridge

@@ -55,14 +55,14 @@ struct CpuOperand {
 };
 
 // Returns the single stride of all axes before the last two, or nullopt if they need several.
-std::optional<std::int64_t> find_batch_stride(const ArrayView& view, const std::vector<std::int64_t>& strides) {
+std::optional<std::int64_t> find_batch_stride(const ArrayView& view) {
   std::optional<std::int64_t> out;
   std::int64_t next = 0;
   for (std::size_t axis = view.shape.size() - 2; axis-- > 0;) {
     if (view.shape[axis] == 1) continue;
-    if (out && strides[axis] != next) return std::nullopt;
-    if (!out) out = strides[axis];
-    next = strides[axis] * view.shape[axis];
+    if (out && view.strides[axis] != next) return std::nullopt;
+    if (!out) out = view.strides[axis];
+    next = view.strides[axis] * view.shape[axis];
   }
   return out.value_or(0);
 }
@@ -93,9 +93,8 @@ std::optional<ops::MatrixLayout> api::layout_for_kernels(const ArrayView& view) 
   const auto at = reinterpret_cast<std::uintptr_t>(view.data);
   if (at % static_cast<std::uintptr_t>(dtype_bits(view.dtype) / 8) != 0) return std::nullopt;
   if (view.strides.empty()) return row_major_layout(view);
-  const std::vector<std::int64_t> strides(view.strides.begin(), view.strides.end());
-  const std::int64_t row = strides[strides.size() - 2], column = strides.back();
-  const auto batch = find_batch_stride(view, strides);
+  const std::int64_t row = view.strides[view.strides.size() - 2], column = view.strides.back();
+  const auto batch = find_batch_stride(view);
   const bool has_unit_stride =
       (column == 1 && row >= extent_from_last(view, 0)) || (row == 1 && column >= extent_from_last(view, 1));
   if (!batch || *batch < 0 || !has_unit_stride) return std::nullopt;

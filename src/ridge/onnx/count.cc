@@ -4,23 +4,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <unordered_map>
 
 #include "ridge/base/contains.h"
 #include "ridge/base/file.h"
 #include "ridge/base/string_util.h"
-#include "ridge/onnx/live_bytes.h"
-#include "ridge/onnx/operator.h"
+#include "ridge/onnx/counter.h"
 
 namespace ridge::onnx {
+
+std::string printable_name(std::string_view name) {
+  constexpr std::size_t max_name = 80;
+  return make_printable(name.substr(0, max_name));
+}
+
 namespace {
 
 constexpr int max_function_depth = 16;
-constexpr std::size_t max_name = 80;  // Characters of a name in messages
-
-std::string printable_name(std::string_view name) { return make_printable(name.substr(0, max_name)); }
 
 // Returns the name of a dimension without a value: its symbol, or "x_0" for axis 0 of x.
 std::string dimension_name(const ValueInfo& value, std::size_t axis) {
@@ -61,59 +61,7 @@ Status check_sizes(const std::vector<std::string>& names, const Bindings& sizes)
                      options.substr(1));
 }
 
-// Attributes that calls of a function pass to its nodes.
-using Arguments = std::vector<Attribute>;
-
-class ModelCounter {
- public:
-  ModelCounter(const Model& model, const Bindings& sizes) : model_(model) { out_.sizes = sizes; }
-
-  Result<ModelCounts> count() {
-    RIDGE_TRY_STATUS(add_inputs());
-    for (const ModelNode& node : model_.nodes) add_readers(node, Scope());
-    for (const ValueInfo& output : model_.outputs) live_.add_reader(std::string(output.name));  // Never freed
-    out_.peak_bytes = out_.parameter_bytes + out_.input_bytes;
-    for (const FunctionBody& function : model_.functions) functions_[{function.domain, function.name}] = &function;
-    Scope scope;
-    for (const ModelNode& node : model_.nodes) RIDGE_TRY_STATUS(count_node(node, scope, 0));
-    std::stable_sort(out_.unknown.begin(), out_.unknown.end(),
-                     [](const UnknownOperator& a, const UnknownOperator& b) { return a.bytes > b.bytes; });
-    return std::move(out_);
-  }
-
- private:
-  // Names of a function's body are its own; `prefix` distinguishes the calls.
-  struct Scope {
-    std::string prefix;
-    const Arguments* arguments = nullptr;
-  };
-
-  Status add_inputs();
-  Result<ModelTensor> to_tensor(const ValueInfo& value) const;
-  void add_readers(const ModelNode& node, const Scope& scope);
-  void release_inputs(const ModelNode& node, const Scope& scope);
-  Status count_node(const ModelNode& node, const Scope& scope, int depth);
-  Status inline_function(const ModelNode& node, const FunctionBody& body, const Scope& scope, int depth);
-  Status count_operator(const ModelNode& node, const Scope& scope);
-  Status set_declared_shapes(Operator& op);
-  void add_work(const Operator& op, bool is_known);
-  void store_results(const ModelNode& node, const Scope& scope, Operator& op);
-  void note_peak(const Operator& op);
-
-  const ModelTensor* find_tensor(const Scope& scope, std::string_view name) const {
-    const auto found = tensors_.find(scope.prefix + std::string(name));
-    return found == tensors_.end() ? nullptr : &found->second;
-  }
-
-  const Model& model_;
-  ModelCounts out_;
-  std::unordered_map<std::string, ModelTensor> tensors_;
-  std::map<std::pair<std::string_view, std::string_view>, const FunctionBody*> functions_;
-  std::map<std::string_view, const ValueInfo*> declared_;
-  std::map<std::string, std::size_t> rows_;  // Index into `operators` by what distinguishes rows
-  LiveResults live_;                         // Results that are still read
-  std::size_t calls_ = 0;                    // Operators counted, with those of inlined functions
-};
+}  // namespace
 
 Result<ModelTensor> ModelCounter::to_tensor(const ValueInfo& value) const {
   static const ModelNode no_node;
@@ -138,20 +86,7 @@ Status ModelCounter::add_inputs() {
   for (const TensorData& data : model_.initializers) initializers.insert(data.name);
   out_.size_names = list_open_dimensions(model_, initializers);
   RIDGE_TRY_STATUS(check_sizes(out_.size_names, out_.sizes));
-  for (const TensorData& data : model_.initializers) {
-    ValueInfo value{data.name, data.type, std::vector<AxisSize>()};
-    for (const std::int64_t size : data.shape) value.shape->push_back({size, {}});
-    RIDGE_TRY(tensor, to_tensor(value));
-    tensor.is_parameter = true;
-    if (static_cast<Count>(data.values.size()) == tensor.elements()) tensor.values = data.values;
-    const ElementType type = find_element_type(data.type);
-    constexpr int quantized_bits = 8;  // Wider integers are indices and shapes
-    const bool is_weight =
-        type.kind == ElementKind::floating || (type.bits <= quantized_bits && type.code != bool_type);
-    if (is_weight) out_.parameter_count += tensor.elements();
-    out_.parameter_bytes += tensor.bytes();
-    tensors_[std::string(data.name)] = std::move(tensor);
-  }
+  RIDGE_TRY_STATUS(add_initializers(model_, Scope(), true));
   for (const ValueInfo& input : model_.inputs) {
     if (initializers.contains(input.name)) continue;
     if (!input.shape)
@@ -161,19 +96,40 @@ Status ModelCounter::add_inputs() {
     out_.input_bytes += tensor.bytes();
     tensors_[std::string(input.name)] = std::move(tensor);
   }
-  for (const ValueInfo& value : model_.others) declared_[value.name] = &value;
-  for (const ValueInfo& value : model_.outputs) declared_[value.name] = &value;
+  declare_shapes(model_);
   return Done{};
 }
 
+// Adds the initializers of a graph. A body that runs again does not count their bytes again.
+Status ModelCounter::add_initializers(const Graph& graph, const Scope& scope, bool counts_bytes) {
+  for (const TensorData& data : graph.initializers) {
+    ValueInfo value{data.name, data.type, std::vector<AxisSize>()};
+    for (const std::int64_t size : data.shape) value.shape->push_back({size, {}});
+    RIDGE_TRY(tensor, to_tensor(value));
+    tensor.is_parameter = true;
+    if (static_cast<Count>(data.values.size()) == tensor.elements()) tensor.values = data.values;
+    const ElementType type = find_element_type(data.type);
+    constexpr int quantized_bits = 8;  // Wider integers are indices and shapes
+    const bool is_weight =
+        type.kind == ElementKind::floating || (type.bits <= quantized_bits && type.code != bool_type);
+    if (is_weight && counts_bytes) out_.parameter_count += tensor.elements();
+    if (counts_bytes) out_.parameter_bytes += tensor.bytes();
+    tensors_[scope.prefix + std::string(data.name)] = std::move(tensor);
+  }
+  return Done{};
+}
+
+void ModelCounter::declare_shapes(const Graph& graph) {
+  for (const ValueInfo& value : graph.others) declared_[value.name] = &value;
+  for (const ValueInfo& value : graph.outputs) declared_[value.name] = &value;
+}
+
 void ModelCounter::add_readers(const ModelNode& node, const Scope& scope) {
-  for (const std::string_view input : node.inputs)
-    if (!input.empty()) live_.add_reader(scope.prefix + std::string(input));
+  for_each_read(node, [&](std::string_view name) { live_.add_reader(resolve_name(scope, name)); });
 }
 
 void ModelCounter::release_inputs(const ModelNode& node, const Scope& scope) {
-  for (const std::string_view input : node.inputs)
-    if (!input.empty()) live_.release(scope.prefix + std::string(input));
+  for_each_read(node, [&](std::string_view name) { live_.release(resolve_name(scope, name)); });
 }
 
 Status ModelCounter::count_node(const ModelNode& node, const Scope& scope, int depth) {
@@ -185,6 +141,8 @@ Status ModelCounter::count_node(const ModelNode& node, const Scope& scope, int d
                                      max_function_depth, printable_name(node.op)));
     return inline_function(node, *function->second, scope, depth);
   }
+  if (node.domain.empty() && (node.op == "If" || node.op == "Loop" || node.op == "Scan"))
+    return count_bodies(node, scope, depth);
   return count_operator(node, scope);
 }
 
@@ -197,30 +155,42 @@ Status ModelCounter::inline_function(const ModelNode& node, const FunctionBody& 
     if (const ModelTensor* const tensor = find_tensor(scope, node.inputs[i])) {
       const std::string name = inner.prefix + std::string(body.inputs[i]);
       tensors_[name] = ModelTensor(*tensor);
-      live_.add_alias(name, scope.prefix + std::string(node.inputs[i]));
+      live_.add_alias(name, resolve_name(scope, node.inputs[i]));
     }
-  for (const ModelNode& each : body.nodes) {
-    ModelNode call = each;
-    for (Attribute& attribute : call.attributes)
-      if (const Attribute* const passed =
-              attribute.referenced.empty() ? nullptr : node.find_attribute(attribute.referenced)) {
-        const std::string_view name = attribute.name;
-        attribute = *passed;
-        attribute.name = name;
-      }
-    std::erase_if(call.attributes, [](const Attribute& attribute) { return !attribute.referenced.empty(); });
-    RIDGE_TRY_STATUS(count_node(call, inner, depth + 1));
-  }
+  for (const ModelNode& each : body.nodes) RIDGE_TRY_STATUS(count_node(bind_attributes(each, inner), inner, depth + 1));
   for (std::size_t i = 0; i < std::min(node.outputs.size(), body.outputs.size()); ++i)
     if (const ModelTensor* const tensor = find_tensor(inner, body.outputs[i])) {
       const std::string name = inner.prefix + std::string(body.outputs[i]);
-      const ModelTensor result = *tensor;
-      tensors_[scope.prefix + std::string(node.outputs[i])] = result;
-      live_.add_alias(scope.prefix + std::string(node.outputs[i]), name);
+      set_result(node, scope, i, ModelTensor(*tensor), name);
       live_.release(name);
     }
   release_inputs(node, scope);
   return Done{};
+}
+
+// Returns a node of a function's body with the attributes that its call passes.
+ModelNode ModelCounter::bind_attributes(const ModelNode& node, const Scope& scope) {
+  ModelNode out = node;
+  if (!scope.arguments) return out;
+  for (Attribute& attribute : out.attributes)
+    for (const Attribute& passed : *scope.arguments)
+      if (!attribute.referenced.empty() && attribute.referenced == passed.name) {
+        const std::string_view name = attribute.name;
+        attribute = passed;
+        attribute.name = name;
+        break;
+      }
+  std::erase_if(out.attributes, [](const Attribute& attribute) { return !attribute.referenced.empty(); });
+  return out;
+}
+
+// Sets a result of a node whose memory is that of a tensor of its body.
+void ModelCounter::set_result(const ModelNode& node, const Scope& scope, std::size_t output, const ModelTensor& tensor,
+                              const std::string& alias_of) {
+  if (node.outputs[output].empty()) return;
+  const std::string name = scope.prefix + std::string(node.outputs[output]);
+  tensors_[name] = tensor;
+  live_.add_alias(name, alias_of);
 }
 
 // Sets the shapes that the file declares for the results. Error: it declares none for one.
@@ -239,7 +209,7 @@ Status ModelCounter::set_declared_shapes(Operator& op) {
   return Done{};
 }
 
-Status ModelCounter::count_operator(const ModelNode& node, const Scope& scope) {
+Result<std::vector<const ModelTensor*>> ModelCounter::find_inputs(const ModelNode& node, const Scope& scope) const {
   std::vector<const ModelTensor*> inputs;
   for (const std::string_view name : node.inputs) {
     inputs.push_back(name.empty() ? nullptr : find_tensor(scope, name));
@@ -247,6 +217,11 @@ Status ModelCounter::count_operator(const ModelNode& node, const Scope& scope) {
     return input_error(fmt::format("{} '{}' reads '{}', which nothing before it computes", printable_name(node.op),
                                    printable_name(node.name), printable_name(name)));
   }
+  return inputs;
+}
+
+Status ModelCounter::count_operator(const ModelNode& node, const Scope& scope) {
+  RIDGE_TRY(inputs, find_inputs(node, scope));
   Operator op(node, model_.opset, std::move(inputs));
   const Definition define = find_definition(node.domain, node.op);
   bool is_known = define != nullptr;
@@ -263,12 +238,14 @@ Status ModelCounter::count_operator(const ModelNode& node, const Scope& scope) {
   }
   const bool is_arithmetic_of_shapes = !op.outputs.empty() && op.outputs[0].values.has_value();
   if (op.is_view || is_arithmetic_of_shapes)
-    ++out_.views;
+    out_.views += repeat_;
   else
     add_work(op, is_known);
   store_results(node, scope, op);
   return Done{};
 }
+
+namespace {
 
 // Returns the name of a row: the operator, and the shapes of both factors, else of the largest operand or result.
 std::string row_name(const Operator& op) {
@@ -285,6 +262,8 @@ std::string row_name(const Operator& op) {
   }
   return out;
 }
+
+}  // namespace
 
 void ModelCounter::add_work(const Operator& op, bool is_known) {
   OperatorWork work{.name = row_name(op), .contraction = op.contraction, .math = op.math, .flops = op.flops};
@@ -306,15 +285,16 @@ void ModelCounter::add_work(const Operator& op, bool is_known) {
     auto found =
         std::find_if(out_.unknown.begin(), out_.unknown.end(), [&](const auto& each) { return each.name == name; });
     if (found == out_.unknown.end()) found = out_.unknown.insert(found, UnknownOperator{name});
-    ++found->calls;
-    found->bytes += work.bytes_in + work.bytes_out;
+    found->calls += repeat_;
+    found->bytes += repeat_ * (work.bytes_in + work.bytes_out);
   }
   if (work.bytes_in + work.bytes_out == 0) return;
   const auto [row, is_new] = rows_.try_emplace(std::move(key), out_.operators.size());
+  work.calls = repeat_;
   if (is_new)
     out_.operators.push_back(std::move(work));
   else
-    ++out_.operators[row->second].calls;
+    out_.operators[row->second].calls += repeat_;
 }
 
 void ModelCounter::note_peak(const Operator& op) {
@@ -334,14 +314,12 @@ void ModelCounter::store_results(const ModelNode& node, const Scope& scope, Oper
     if (!op.is_view)
       live_.store(name, op.outputs[i].bytes());
     else if (op.has_input(0))
-      live_.add_alias(name, scope.prefix + std::string(node.inputs[0]));
+      live_.add_alias(name, resolve_name(scope, node.inputs[0]));
     tensors_[name] = std::move(op.outputs[i]);
   }
   note_peak(op);
   release_inputs(node, scope);
 }
-
-}  // namespace
 
 Result<ModelCounts> count_model(const Model& model, const Bindings& sizes) {
   return ModelCounter(model, sizes).count();

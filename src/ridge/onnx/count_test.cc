@@ -221,6 +221,151 @@ TEST(OnnxCounts, CountOtherVariantsOfOperatorsByTheirBytes) {
   }
 }
 
+// Returns an attribute with a graph of nodes, initializers, inputs and outputs.
+std::string write_graph_attribute(std::string_view name, const ModelParts& parts) {
+  return write_bytes(5, write_bytes(1, name) + write_bytes(6, write_graph(parts)));
+}
+
+// Loop of x[2, 8] = MatMul(x, w), which also returns each x; the body reads w of the model.
+ModelParts loop_of_products(const std::vector<std::string>& trips, const std::string& condition_node) {
+  ModelParts body;
+  body.inputs = {write_value("i", 7, {}), write_value("go", 9, {}), write_value("h", 1, {"2", "8"})};
+  body.nodes = {condition_node, write_node("MatMul", {"h", "w"}, {"p"}), write_node("Relu", {"p"}, {"next"})};
+  body.outputs = {write_bytes(1, "again"), write_bytes(1, "next"), write_bytes(1, "p")};
+  ModelParts parts;
+  parts.inputs = {write_value("x", 1, {"2", "8"}), write_value("n", 7, {})};
+  parts.outputs = {write_bytes(1, "y"), write_bytes(1, "all")};
+  parts.initializers = {write_tensor("w", 1, {8, 8})};
+  parts.initializers.insert(parts.initializers.end(), trips.begin(), trips.end());
+  parts.nodes = {
+      write_node("Loop", {trips.empty() ? "n" : "trips", "", "x"}, {"y", "all"}, write_graph_attribute("body", body)),
+      write_node("Relu", {"all"}, {"last"})};
+  return parts;
+}
+
+Result<ModelCounts> count_parts(const ModelParts& parts, const Bindings& sizes = {}) {
+  const std::string content = write_model(parts);
+  const auto model = parse_model(content);
+  return model ? count_model(*model, sizes) : Result<ModelCounts>(model.error());
+}
+
+const std::string same_condition = write_node("Identity", {"go"}, {"again"});
+
+TEST(OnnxBodies, OfLoopsCountAsOftenAsTheyRun) {
+  const auto counts = count_parts(loop_of_products({write_tensor("trips", 7, {}, {5})}, same_condition));
+  ASSERT_TRUE(counts.ok()) << counts.error().message;
+  ASSERT_EQ(counts->operators.size(), 3u);
+  EXPECT_EQ(counts->operators[0].name, "MatMul 2x8 * 8x8");
+  EXPECT_EQ(counts->operators[0].calls, 5);
+  EXPECT_EQ(static_cast<std::int64_t>(counts->operators[0].flops), 2 * 2 * 8 * 8);
+  EXPECT_EQ(counts->operators[1].calls, 5);
+  EXPECT_EQ(counts->operators[2].name, "Relu 5x2x8");  // The slices of all runs
+  EXPECT_EQ(counts->unknown.size(), 0u);
+  EXPECT_EQ(static_cast<std::int64_t>(counts->parameter_bytes), 4 * 64 + 8);
+}
+
+TEST(OnnxBodies, OfLoopsWhoseRunsDependOnDataAreRefused) {
+  const auto counts = count_parts(loop_of_products({}, same_condition));
+  ASSERT_FALSE(counts.ok());
+  EXPECT_EQ(counts.error().message,
+            "Loop: expected a number of runs that the file determines, found one that depends on data");
+  const auto condition =
+      count_parts(loop_of_products({write_tensor("trips", 7, {}, {5})}, write_node("Foo", {"h"}, {"again"})));
+  ASSERT_FALSE(condition.ok());
+  EXPECT_EQ(condition.error().message,
+            "Foo: expected a known operator, or a shape of its result 'again' in the file, found neither");
+  ModelParts declared =
+      loop_of_products({}, same_condition);  // With the shapes of its results it is an unknown operator
+  declared.values = {write_value("y", 1, {"2", "8"}), write_value("all", 1, {"7", "2", "8"})};
+  declared.outputs = {write_value("y", 1, {"2", "8"})};
+  const auto unknown = count_parts(declared);
+  ASSERT_TRUE(unknown.ok()) << unknown.error().message;
+  ASSERT_EQ(unknown->unknown.size(), 1u);
+  EXPECT_EQ(unknown->unknown[0].name, "Loop");
+  EXPECT_EQ(static_cast<std::int64_t>(unknown->unknown[0].bytes), 8 + 64 + 64 + 7 * 64);
+  EXPECT_EQ(unknown->operators.size(), 2u);
+}
+
+// A cache grows by a row in each run: 3, 4 and 5 rows.
+TEST(OnnxBodies, OfLoopsMayChangeTheirSizes) {
+  ModelParts body;
+  body.inputs = {write_value("i", 7, {}), write_value("go", 9, {}), write_value("cache", 1, {"rows", "4"})};
+  body.nodes = {same_condition, write_node("Concat", {"cache", "row"}, {"longer"}, write_integer_attribute("axis", 0)),
+                write_node("MatMul", {"longer", "w"}, {"p"})};
+  body.outputs = {write_bytes(1, "again"), write_bytes(1, "longer")};
+  ModelParts parts;
+  parts.inputs = {write_value("x", 1, {"2", "4"}), write_value("row", 1, {"1", "4"})};
+  parts.outputs = {write_bytes(1, "y")};
+  parts.initializers = {write_tensor("w", 1, {4, 4}), write_tensor("trips", 7, {}, {3})};
+  parts.nodes = {write_node("Loop", {"trips", "", "x"}, {"y"}, write_graph_attribute("body", body))};
+  const auto counts = count_parts(parts);
+  ASSERT_TRUE(counts.ok()) << counts.error().message;
+  std::int64_t flops = 0;
+  for (const OperatorWork& each : counts->operators) flops += each.calls * static_cast<std::int64_t>(each.flops);
+  EXPECT_EQ(flops, 2 * (3 + 4 + 5) * 4 * 4);
+  parts.initializers.back() = write_tensor("trips", 7, {}, {1000});
+  EXPECT_EQ(count_parts(parts).error().message,
+            "Loop: expected at most 256 runs whose sizes or values differ, found 1000");
+}
+
+TEST(OnnxBodies, OfIfAreThoseOfTheConditionOfTheFile) {
+  ModelParts then_branch, else_branch;
+  then_branch.nodes = {write_node("MatMul", {"x", "w"}, {"t"})};
+  then_branch.outputs = {write_bytes(1, "t")};
+  else_branch.nodes = {write_node("Relu", {"x"}, {"e"})};
+  else_branch.outputs = {write_bytes(1, "e")};
+  const std::string branches =
+      write_graph_attribute("then_branch", then_branch) + write_graph_attribute("else_branch", else_branch);
+  ModelParts parts;
+  parts.inputs = {write_value("x", 1, {"2", "8"}), write_value("flag", 9, {})};
+  parts.outputs = {write_bytes(1, "y")};
+  parts.initializers = {write_tensor("w", 1, {8, 3}), write_tensor("two", 7, {}, {2}),
+                        write_tensor("zero", 7, {}, {0})};
+  parts.nodes = {write_node("Shape", {"x"}, {"s"}), write_node("Gather", {"s", "zero"}, {"rows"}),
+                 write_node("Equal", {"rows", "two"}, {"is_two"}), write_node("If", {"is_two"}, {"y"}, branches),
+                 write_node("Relu", {"y"}, {"z"})};
+  const auto counts = count_parts(parts);
+  ASSERT_TRUE(counts.ok()) << counts.error().message;
+  ASSERT_EQ(counts->operators.size(), 2u);
+  EXPECT_EQ(counts->operators[0].name, "MatMul 2x8 * 8x3");
+  EXPECT_EQ(counts->operators[1].name, "Relu 2x3");
+  parts.nodes[3] = write_node("If", {"flag"}, {"y"}, branches);
+  EXPECT_EQ(count_parts(parts).error().message,
+            "If: expected a condition that the file determines, found one that depends on data");
+}
+
+TEST(OnnxBodies, OfScanCountForEachElement) {
+  ModelParts body;
+  body.inputs = {write_value("h", 1, {"3"}), write_value("e", 1, {"3"})};
+  body.nodes = {write_node("Add", {"h", "e"}, {"sum"}), write_node("Relu", {"sum"}, {"out"})};
+  body.outputs = {write_bytes(1, "sum"), write_bytes(1, "out")};
+  ModelParts parts;
+  parts.inputs = {write_value("start", 1, {"3"}), write_value("x", 1, {"3", "steps"})};
+  parts.outputs = {write_bytes(1, "end"), write_bytes(1, "all")};
+  parts.nodes = {write_node("Scan", {"start", "x"}, {"end", "all"},
+                            write_graph_attribute("body", body) + write_integer_attribute("num_scan_inputs", 1) +
+                                write_integers_attribute("scan_input_axes", {1}) +
+                                write_integers_attribute("scan_output_axes", {-1})),
+                 write_node("Neg", {"all"}, {"z"})};
+  const auto counts = count_parts(parts, {{"steps", 9}});
+  ASSERT_TRUE(counts.ok()) << counts.error().message;
+  ASSERT_EQ(counts->operators.size(), 3u);
+  EXPECT_EQ(counts->operators[0].name, "Add 3");
+  EXPECT_EQ(counts->operators[0].calls, 9);
+  EXPECT_EQ(counts->operators[1].calls, 9);
+  EXPECT_EQ(counts->operators[2].name, "Neg 3x9");
+}
+
+TEST(OnnxBodies, AreNestedAtMost16Levels) {
+  ModelParts inner;
+  for (int depth = 0; depth < 20; ++depth) {
+    ModelParts outer;
+    outer.nodes = {write_node("If", {"c"}, {"y"}, write_graph_attribute("then_branch", inner))};
+    inner = outer;
+  }
+  EXPECT_EQ(count_parts(inner).error().message, "expected bodies of operators nested at most 16 levels, found more");
+}
+
 void expect_error(const Result<ModelCounts>& counts, const std::string& message) {
   ASSERT_FALSE(counts.ok());
   EXPECT_EQ(counts.error().message, message);

@@ -89,7 +89,27 @@ Result<TensorData> parse_tensor(std::string_view content) {
   return std::move(data);
 }
 
-Result<Attribute> parse_attribute(std::string_view content) {
+// Number of nodes so far, and of the bodies around the current one.
+struct ParseState {
+  std::size_t nodes = 0;
+  int depth = 0;
+};
+
+Status parse_graph(std::string_view content, ParseState& state, Graph& graph);
+
+Status parse_body(std::string_view content, ParseState& state, Attribute& out) {
+  if (state.depth == max_graph_depth)
+    return input_error(
+        fmt::format("expected bodies of operators nested at most {} levels, found more", max_graph_depth));
+  auto body = std::make_shared<Graph>();
+  ++state.depth;
+  RIDGE_TRY_STATUS(parse_graph(content, state, *body));
+  --state.depth;
+  out.graph = std::move(body);
+  return Done{};
+}
+
+Result<Attribute> parse_attribute(std::string_view content, ParseState& state) {
   Attribute out;
   RIDGE_TRY_STATUS(read_fields(content, "AttributeProto", [&](const WireField& field) -> Status {
     switch (field.number) {
@@ -102,8 +122,7 @@ Result<Attribute> parse_attribute(std::string_view content) {
         out.tensor = std::move(tensor);
         break;
       }
-      case 6:
-      case 11: out.has_graph = true; break;
+      case 6: return parse_body(field.bytes, state, out);
       case 7: return expect(append_floats(field, max_attribute_values, out.numbers), "AttributeProto.floats");
       case 8: return expect(append_integers(field, max_attribute_values, out.integers), "AttributeProto.ints");
       case 21: out.referenced = field.bytes; break;
@@ -114,7 +133,7 @@ Result<Attribute> parse_attribute(std::string_view content) {
   return out;
 }
 
-Result<ModelNode> parse_node(std::string_view content) {
+Result<ModelNode> parse_node(std::string_view content, ParseState& state) {
   ModelNode out;
   RIDGE_TRY_STATUS(read_fields(content, "NodeProto", [&](const WireField& field) -> Status {
     switch (field.number) {
@@ -123,7 +142,7 @@ Result<ModelNode> parse_node(std::string_view content) {
       case 3: out.name = field.bytes; break;
       case 4: out.op = field.bytes; break;
       case 5: {
-        RIDGE_TRY(attribute, parse_attribute(field.bytes));
+        RIDGE_TRY(attribute, parse_attribute(field.bytes, state));
         out.attributes.push_back(std::move(attribute));
         break;
       }
@@ -176,33 +195,34 @@ template <class Item, class Parse> Status append_parsed(std::string_view content
   return Done{};
 }
 
-Status append_node(std::string_view content, std::size_t& count, std::vector<ModelNode>& out) {
-  if (++count > max_nodes)
+Status append_node(std::string_view content, ParseState& state, std::vector<ModelNode>& out) {
+  if (++state.nodes > max_nodes)
     return input_error(fmt::format("expected at most {} nodes in an ONNX model, found more", max_nodes));
-  return append_parsed(content, parse_node, out);
+  return append_parsed(
+      content, [&](std::string_view bytes) { return parse_node(bytes, state); }, out);
 }
 
-Status parse_graph(std::string_view content, std::size_t& node_count, Model& model) {
+Status parse_graph(std::string_view content, ParseState& state, Graph& graph) {
   return read_fields(content, "GraphProto", [&](const WireField& field) -> Status {
     switch (field.number) {
-      case 1: return append_node(field.bytes, node_count, model.nodes);
-      case 5: return append_parsed(field.bytes, parse_tensor, model.initializers);
-      case 11: return append_parsed(field.bytes, parse_value_info, model.inputs);
-      case 12: return append_parsed(field.bytes, parse_value_info, model.outputs);
-      case 13: return append_parsed(field.bytes, parse_value_info, model.others);
+      case 1: return append_node(field.bytes, state, graph.nodes);
+      case 5: return append_parsed(field.bytes, parse_tensor, graph.initializers);
+      case 11: return append_parsed(field.bytes, parse_value_info, graph.inputs);
+      case 12: return append_parsed(field.bytes, parse_value_info, graph.outputs);
+      case 13: return append_parsed(field.bytes, parse_value_info, graph.others);
       default: return Done{};
     }
   });
 }
 
-Result<FunctionBody> parse_function(std::string_view content, std::size_t& node_count) {
+Result<FunctionBody> parse_function(std::string_view content, ParseState& state) {
   FunctionBody out;
   RIDGE_TRY_STATUS(read_fields(content, "FunctionProto", [&](const WireField& field) -> Status {
     switch (field.number) {
       case 1: out.name = field.bytes; break;
       case 4: out.inputs.push_back(field.bytes); break;
       case 5: out.outputs.push_back(field.bytes); break;
-      case 7: return append_node(field.bytes, node_count, out.nodes);
+      case 7: return append_node(field.bytes, state, out.nodes);
       case 10: out.domain = field.bytes; break;
       default: break;
     }
@@ -235,14 +255,14 @@ const Attribute* ModelNode::find_attribute(std::string_view attribute) const {
 Result<Model> parse_model(std::string_view content) {
   Model model;
   bool has_graph = false;
-  std::size_t node_count = 0;
+  ParseState state;
   RIDGE_TRY_STATUS(read_fields(content, "ModelProto", [&](const WireField& field) -> Status {
     switch (field.number) {
-      case 7: has_graph = true; return parse_graph(field.bytes, node_count, model);
+      case 7: has_graph = true; return parse_graph(field.bytes, state, model);
       case 8: return parse_opset(field.bytes, model);
       case 25:
         return append_parsed(
-            field.bytes, [&](std::string_view bytes) { return parse_function(bytes, node_count); }, model.functions);
+            field.bytes, [&](std::string_view bytes) { return parse_function(bytes, state); }, model.functions);
       default: return Done{};
     }
   }));

@@ -1,8 +1,9 @@
 // The parts of an ONNX model that shapes and counts depend on. Field numbers are those of onnx.proto (github.com/onnx,
-// ONNX 1.19). Subgraphs, sparse tensors and metadata are skipped. All names point into the file's content.
+// ONNX 1.19). Sparse tensors and metadata are skipped. All names point into the file's content.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@ namespace ridge::onnx {
 
 inline constexpr std::size_t max_file_bytes = std::size_t{1} << 31;  // Protobuf's own limit of a message
 inline constexpr std::size_t max_nodes = 1 << 20;
+inline constexpr int max_graph_depth = 16;  // Bodies inside bodies
 // Values of larger constants are not kept: shapes are computed from small ones only.
 inline constexpr std::size_t max_known_values = 1024;
 
@@ -23,6 +25,8 @@ struct TensorData {
   std::vector<double> values;  // All values in order, or {} if there are too many or they are in another file
 };
 
+struct Graph;
+
 struct Attribute {
   std::string_view name;
   std::int64_t integer = 0;
@@ -31,8 +35,8 @@ struct Attribute {
   std::vector<std::int64_t> integers;
   std::vector<double> numbers;
   std::optional<TensorData> tensor;
-  bool has_graph = false;
-  std::string_view referenced;  // Name of the function's attribute whose value it takes; empty outside functions
+  std::shared_ptr<const Graph> graph;  // Body of If, Loop or Scan
+  std::string_view referenced;         // Name of the function's attribute whose value it takes; empty outside functions
 };
 
 struct ModelNode {
@@ -60,10 +64,14 @@ struct FunctionBody {
   std::vector<ModelNode> nodes;
 };
 
-struct Model {
+// Nodes of a model, or of the body of an operator, which also read the tensors around it.
+struct Graph {
   std::vector<ModelNode> nodes;  // In an order in which each result is computed before it is read
   std::vector<TensorData> initializers;
   std::vector<ValueInfo> inputs, outputs, others;  // `others`: results with a shape in the file
+};
+
+struct Model : Graph {
   std::vector<FunctionBody> functions;
   std::int64_t opset = 1;  // Version of the standard operators
 };

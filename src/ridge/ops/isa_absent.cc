@@ -37,6 +37,7 @@ std::int64_t chain_group_elements() { stop_without_kernels(); }
 void run_roof_loop(const RoofLoopCall&) { stop_without_kernels(); }
 void run_compiled_chain(const CompiledChain&) { stop_without_kernels(); }
 void run_rows(const RowRun&) { stop_without_kernels(); }
+void run_column_softmax(const ColumnSoftmaxRun&) { stop_without_kernels(); }
 void run_gradient(const RowRun&) { stop_without_kernels(); }
 void reduce_columns_part(const ColumnReductionRun&) { stop_without_kernels(); }
 float reduce_row(const ReduceRun&) { stop_without_kernels(); }

@@ -30,6 +30,7 @@ struct Operand {
 // Call of an operator: its tensors and lists of tensors, one after another, and the values of the other arguments.
 struct Call {
   std::string name;                    // Without "aten::" and a final underscore
+  bool is_in_place = false;            // True if its name ends in an underscore: the result is the first operand
   std::vector<Operand> operands;       // One for each argument; those that are no tensors have no type
   std::vector<std::string> arguments;  // Values of arguments such as "[1, 1]" or "True"; "" if unknown
 };
@@ -111,6 +112,7 @@ std::optional<Call> parse_call(const Signature& signature) {
   Call out;
   out.name = signature.name;
   if (out.name.starts_with("aten::")) out.name = out.name.substr(6);
+  out.is_in_place = out.name.ends_with('_');
   while (out.name.size() > 1 && out.name.back() == '_') out.name.pop_back();
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (!types[i].is_string()) return std::nullopt;
@@ -141,28 +143,44 @@ bool set_product_type(OperatorWork& work, const Operand& left, const Operand& ri
 
 using WorkOf = std::optional<OperatorWork> (*)(const Call&);
 
-// Returns the product of operands `first` and `first + 1`, stacks of matrices [..., M, K] and [..., K, N], and the
-// bytes of `first` further operands, such as a bias. `transposed`: the second one is [N, K].
+std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
+  Shape out(std::max(a.size(), b.size()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int64_t left = i < a.size() ? a[a.size() - 1 - i] : 1, right = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (left != right && left != 1 && right != 1) return std::nullopt;
+    out[out.size() - 1 - i] = left == 1 ? right : left;
+  }
+  return out;
+}
+
+// Returns the axes of an operand of a product before those of its matrix; a vector has none.
+Shape stack_of(const Operand& operand) {
+  Shape out = operand.shape;
+  out.resize(out.size() < 2 ? 0 : out.size() - 2);
+  return out;
+}
+
+// Returns the product of operands `first` and `first + 1`, stacks of matrices [..., M, K] and [..., K, N] whose leading
+// axes are broadcast, and the bytes of `first` further operands, such as a bias. `transposed`: the second one is [N,
+// K].
 std::optional<OperatorWork> count_product(const Call& call, std::size_t first, bool transposed) {
   if (call.operands.size() < first + 2) return std::nullopt;
   const Operand &a = call.operands[first], &b = call.operands[first + 1];
   if (a.shape.empty() || b.shape.empty() || (transposed && b.shape.size() != 2)) return std::nullopt;
   const bool is_vector = b.shape.size() == 1;
   const std::int64_t summed = is_vector || transposed ? b.shape.back() : b.shape[b.shape.size() - 2];
-  if (summed != a.shape.back()) return std::nullopt;
+  const auto stack = broadcast(stack_of(a), stack_of(b));
+  if (summed != a.shape.back() || !stack) return std::nullopt;
   std::int64_t columns = transposed ? b.shape.front() : b.shape.back();
   if (is_vector) columns = 1;
   OperatorWork out;
   if (!set_product_type(out, a, b)) return std::nullopt;
-  Count rows = count_elements(a.shape) / std::max<std::int64_t>(summed, 1);
-  if (b.shape.size() > a.shape.size()) {  // a is broadcast along the leading axes of b
-    if (a.shape.size() > 2) return std::nullopt;
-    rows = multiply(rows, count_elements(b.shape) / std::max<Count>(1, Count{summed} * columns));
-  }
-  out.flops = multiply(2, multiply(multiply(rows, columns), summed));
+  const Count of_matrix = multiply(a.shape.size() > 1 ? a.shape[a.shape.size() - 2] : 1, columns);
+  const Count results = multiply(count_elements(*stack), of_matrix);
+  out.flops = multiply(2, multiply(results, summed));
   out.bytes_in = bytes_of(a) + bytes_of(b);
   for (std::size_t i = 0; i < first; ++i) out.bytes_in += bytes_of(call.operands[i]);
-  out.bytes_out = bytes_of(a, multiply(rows, columns));
+  out.bytes_out = bytes_of(a, call.name == "addbmm" ? of_matrix : results);  // addbmm adds the products of the stack
   if (call.name == "_int_mm") out.bytes_out *= 4;
   out.name = fmt::format("{} {} * {}", call.name, format_shape(a.shape), format_shape(b.shape));
   return out;
@@ -280,34 +298,40 @@ std::optional<OperatorWork> count_attention(const Call& call) { return count_att
 // Computes the scores again and four gradient products.
 std::optional<OperatorWork> count_attention_backward(const Call& call) { return count_attention_of(call, 1, 5); }
 
-std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
-  Shape out(std::max(a.size(), b.size()));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::int64_t left = i < a.size() ? a[a.size() - 1 - i] : 1, right = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (left != right && left != 1 && right != 1) return std::nullopt;
-    out[out.size() - 1 - i] = left == 1 ? right : left;
+// Returns the operand whose type a pointwise result is assumed to have: the first one, but not the condition of
+// `where`, and a number in a tensor without axes only if all of them are.
+const Operand* find_operand_of_type(const Call& call) {
+  const Operand* out = nullptr;
+  for (std::size_t i = call.name == "where" ? 1 : 0; i < call.operands.size(); ++i) {
+    const Operand& each = call.operands[i];
+    if (is_tensor(each) && (!out || (out->shape.empty() && !each.shape.empty()))) out = &each;
   }
   return out;
 }
 
-// Reads all tensors once and writes one of the broadcast shape and of the first one's type: `flops` per element.
+// Reads all tensors once and writes one of the broadcast shape: `flops` per element.
 std::optional<OperatorWork> count_pointwise(const Call& call, int flops) {
+  const Operand* const typed = find_operand_of_type(call);
+  if (!typed) return std::nullopt;
   OperatorWork out;
   Shape shape;
-  const Operand* first = nullptr;
   for (const Operand& each : call.operands) {
     if (!is_tensor(each)) continue;
-    if (!first) first = &each;
     const auto both = broadcast(shape, each.shape);
     if (!both) return std::nullopt;
     shape = *both;
     out.bytes_in += bytes_of(each);
   }
-  if (!first) return std::nullopt;
   out.flops = multiply(flops, count_elements(shape));
-  if (find_type(first->type)->dtype == DType::f64) out.math = DType::f64;
-  out.bytes_out = bytes_of(*first, count_elements(shape));
+  if (find_type(typed->type)->dtype == DType::f64) out.math = DType::f64;
+  out.bytes_out = bytes_of(*typed, count_elements(shape));
   out.name = fmt::format("{} {}", call.name, format_shape(shape));
+  return out;
+}
+// A comparison writes booleans, unless it overwrites its first operand.
+std::optional<OperatorWork> count_comparison(const Call& call) {
+  auto out = count_pointwise(call, 1);
+  if (out && !call.is_in_place) out->bytes_out = out->flops;
   return out;
 }
 std::optional<OperatorWork> count_one_per_element(const Call& call) { return count_pointwise(call, 1); }
@@ -349,6 +373,12 @@ std::optional<OperatorWork> count_rows(const Call& call, int flops, bool has_exp
   return out;
 }
 std::optional<OperatorWork> count_softmax(const Call& call) { return count_rows(call, 5, true); }
+// p (g - sum(p g)) for softmax: two products, a sum and a difference. g - exp(y) sum(g) for its logarithm.
+std::optional<OperatorWork> count_softmax_backward(const Call& call) {
+  auto out = count_rows(call, 4, true);
+  if (out && call.name == "_softmax_backward_data") out->costly.clear();
+  return out;
+}
 std::optional<OperatorWork> count_layer_norm(const Call& call) { return count_rows(call, 5, false); }
 std::optional<OperatorWork> count_rms_norm(const Call& call) { return count_rows(call, 3, false); }
 // Scale and shift are 1 each; mean and variance are constants, or computed in the same pass.
@@ -395,69 +425,38 @@ const std::map<std::string_view, WorkOf>& known_operators() {
     add(count_attention_backward,
         {"_scaled_dot_product_flash_attention_backward", "_scaled_dot_product_efficient_attention_backward",
          "_scaled_dot_product_cudnn_attention_backward", "_scaled_dot_product_flash_attention_for_cpu_backward"});
-    add(count_one_per_element, {"abs",
-                                "add",
-                                "addcdiv",
-                                "addcmul",
-                                "bitwise_and",
-                                "bitwise_not",
-                                "bitwise_or",
-                                "ceil",
-                                "clamp",
-                                "clamp_max",
-                                "clamp_min",
-                                "cos",
-                                "div",
-                                "eq",
-                                "erf",
-                                "exp",
-                                "floor",
-                                "ge",
-                                "gelu",
-                                "gelu_backward",
-                                "gt",
-                                "hardswish",
-                                "hardtanh",
-                                "le",
-                                "leaky_relu",
-                                "log",
-                                "logical_and",
-                                "logical_not",
-                                "logical_or",
-                                "lt",
-                                "masked_fill",
-                                "maximum",
-                                "minimum",
-                                "mish",
-                                "mul",
-                                "ne",
-                                "neg",
-                                "pow",
-                                "reciprocal",
-                                "relu",
-                                "round",
-                                "rsqrt",
-                                "rsub",
-                                "sigmoid",
-                                "sigmoid_backward",
-                                "sign",
-                                "silu",
-                                "silu_backward",
-                                "sin",
-                                "softplus",
-                                "sqrt",
-                                "sub",
-                                "tanh",
-                                "tanh_backward",
-                                "threshold_backward",
-                                "tril",
-                                "triu",
+    add(count_one_per_element, {"abs",           "add",
+                                "addcdiv",       "addcmul",
+                                "bitwise_and",   "bitwise_not",
+                                "bitwise_or",    "ceil",
+                                "clamp",         "clamp_max",
+                                "clamp_min",     "cos",
+                                "div",           "erf",
+                                "exp",           "floor",
+                                "gelu",          "gelu_backward",
+                                "hardswish",     "hardtanh",
+                                "leaky_relu",    "log",
+                                "masked_fill",   "maximum",
+                                "minimum",       "mish",
+                                "mul",           "neg",
+                                "pow",           "reciprocal",
+                                "relu",          "round",
+                                "rsqrt",         "rsub",
+                                "sigmoid",       "sigmoid_backward",
+                                "sign",          "silu",
+                                "silu_backward", "sin",
+                                "softplus",      "sqrt",
+                                "sub",           "tanh",
+                                "tanh_backward", "threshold_backward",
+                                "tril",          "triu",
                                 "where"});
+    add(count_comparison,
+        {"eq", "ge", "gt", "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not", "logical_or", "lt", "ne"});
     add(count_moved, {"clone", "contiguous", "flip", "roll", "native_dropout"});
     add(count_written, {"copy", "fill", "zero", "normal", "uniform", "bernoulli"});
     add(count_concatenation, {"cat", "stack"});
-    add(count_softmax,
-        {"_softmax", "_log_softmax", "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"});
+    add(count_softmax, {"_softmax", "_log_softmax", "softmax", "log_softmax"});
+    add(count_softmax_backward, {"_softmax_backward_data", "_log_softmax_backward_data"});
     add(count_layer_norm, {"layer_norm", "native_layer_norm", "group_norm", "native_group_norm"});
     add(count_rms_norm, {"rms_norm", "_fused_rms_norm"});
     add(count_batch_norm, {"batch_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"});

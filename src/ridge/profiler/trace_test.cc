@@ -153,6 +153,51 @@ TEST(OperatorsOfTraces, HaveTheWorkOfTheirShapes) {
   EXPECT_EQ(static_cast<std::int64_t>(copy.bytes_out), 200);
 }
 
+TEST(OperatorsOfTraces, CountProductsOfBroadcastStacks) {
+  const std::string pair = R"(["float","float"])";
+  const OperatorWork both = work_of("aten::matmul", "[[2,1,3,5],[4,5,7]]", pair);
+  EXPECT_EQ(static_cast<std::int64_t>(both.flops), 2 * 2 * 4 * 3 * 5 * 7);
+  EXPECT_EQ(static_cast<std::int64_t>(both.bytes_in), 4 * (2 * 3 * 5 + 4 * 5 * 7));
+  EXPECT_EQ(static_cast<std::int64_t>(both.bytes_out), 4 * 2 * 4 * 3 * 7);
+  const OperatorWork vector = work_of("aten::matmul", "[[5],[4,5,7]]", pair);
+  EXPECT_EQ(static_cast<std::int64_t>(vector.flops), 2 * 4 * 5 * 7);
+  const OperatorWork columns = work_of("aten::matmul", "[[4,3,5],[5]]", pair);
+  EXPECT_EQ(static_cast<std::int64_t>(columns.bytes_out), 4 * 4 * 3);
+  EXPECT_FALSE(find_operator_work({"aten::matmul", "[[2,3,5],[4,5,7]]", pair, ""}));
+  const OperatorWork sum = work_of("aten::addbmm", "[[3,7],[4,3,5],[4,5,7]]", R"(["float","float","float"])");
+  EXPECT_EQ(static_cast<std::int64_t>(sum.flops), 2 * 4 * 3 * 5 * 7);
+  EXPECT_EQ(static_cast<std::int64_t>(sum.bytes_out), 4 * 3 * 7);
+  const OperatorWork bytes = work_of("aten::_int_mm", "[[32,16],[16,8]]", R"(["signed char","signed char"])");
+  EXPECT_EQ(static_cast<std::int64_t>(bytes.bytes_in), 32 * 16 + 16 * 8);
+  EXPECT_EQ(static_cast<std::int64_t>(bytes.bytes_out), 4 * 32 * 8);
+}
+
+TEST(OperatorsOfTraces, WriteTheTypeOfTheirResults) {
+  const std::string pair = R"(["float","float"])";
+  const auto bytes_out = [&](const std::string& name, const std::string& shapes, const std::string& types) {
+    return static_cast<std::int64_t>(work_of(name, shapes, types).bytes_out);
+  };
+  EXPECT_EQ(bytes_out("aten::eq", "[[10,1],[20]]", pair), 200);
+  EXPECT_EQ(bytes_out("aten::isnan", "[[10]]", R"(["float"])"), 10);
+  EXPECT_EQ(bytes_out("aten::eq_", "[[10],[10]]", pair), 40);
+  EXPECT_EQ(bytes_out("aten::where", "[[10],[10],[10]]", R"(["bool","float","float"])"), 40);
+  EXPECT_EQ(bytes_out("aten::mul", "[[],[10]]", R"(["double","float"])"), 40);
+  EXPECT_EQ(bytes_out("aten::mul", "[[],[]]", R"(["double","double"])"), 8);
+}
+
+TEST(OperatorsOfTraces, CountTheExponentialsOfSoftmax) {
+  const std::string pair = R"(["float","float"])";
+  const OperatorWork forward = work_of("aten::_softmax", "[[10,10]]", R"(["float"])");
+  ASSERT_EQ(forward.costly.size(), 1u);
+  const OperatorWork backward = work_of("aten::_softmax_backward_data", "[[10,10],[10,10]]", pair);
+  EXPECT_EQ(static_cast<std::int64_t>(backward.flops), 400);
+  EXPECT_TRUE(backward.costly.empty());
+  const OperatorWork of_logarithm = work_of("aten::_log_softmax_backward_data", "[[10,10],[10,10]]", pair);
+  EXPECT_EQ(static_cast<std::int64_t>(of_logarithm.flops), 400);
+  ASSERT_EQ(of_logarithm.costly.size(), 1u);
+  EXPECT_EQ(static_cast<std::int64_t>(of_logarithm.costly[0].count), 100);
+}
+
 TEST(OperatorsOfTraces, WithoutFittingShapesHaveNoBound) {
   EXPECT_FALSE(find_operator_work({"aten::mm", "", "", ""}));
   EXPECT_FALSE(find_operator_work({"aten::mm", "[[3,5],[6,7]]", bf16_pair, ""}));

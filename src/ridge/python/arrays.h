@@ -49,17 +49,23 @@ class ArrayOperand {
   std::vector<std::int64_t> shape_, strides_;
 };
 
+// Returns the view of an array that takes little time to read: a PyTorch tensor in host memory without derivatives and
+// of a supported dtype. Its shape and strides belong to the tensor. Returns nullopt for all others.
+std::optional<ArrayView> view_host_tensor(nanobind::handle array);
+
 // Host memory for a result, and its array.
 class NewArray {
  public:
-  NewArray(const ArrayType& type);
+  explicit NewArray(ArrayType type);
+  ~NewArray();
+  NewArray(const NewArray&) = delete;
+  NewArray& operator=(const NewArray&) = delete;
   ArrayView view() const { return {data_, type_.dtype, type_.shape, {}}; }
   nanobind::object release_array(ArrayLibrary library);  // Call only once
 
  private:
   ArrayType type_;
   void* data_;
-  nanobind::capsule owner_;
 };
 
 }  // namespace ridge::python

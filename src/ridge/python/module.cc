@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 
+#include <limits>
+
 #include "ridge/python/module.h"
 
 namespace nb = nanobind;
@@ -14,6 +16,15 @@ void raise_error(const Error& error) {
                                   error.span.line, error.span.column, error.to_string());
   PyErr_SetObject(raised.type().ptr(), raised.ptr());
   throw nb::python_error();
+}
+
+int parse_threads(nb::handle threads) {
+  if (PyLong_CheckExact(threads.ptr())) {
+    const long count = PyLong_AsLong(threads.ptr());
+    if (count >= 0 && count <= std::numeric_limits<int>::max()) return static_cast<int>(count);
+    PyErr_Clear();
+  }
+  return nb::cast<int>(nb::module_::import_("ridge._sizes").attr("check_threads")(threads));
 }
 
 std::optional<DType> parse_optional_dtype(const std::optional<std::string>& text) {
@@ -32,6 +43,7 @@ NB_MODULE(_ridge, module) {
   ridge::python::add_sweeps(module);
   ridge::python::add_array_functions(module);
   ridge::python::add_matmul(module);
+  ridge::python::add_softmax(module);
   ridge::python::add_layers(module);
   ridge::python::add_geglu(module);
   ridge::python::add_attention(module);

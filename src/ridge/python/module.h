@@ -16,6 +16,7 @@ void add_reports(nanobind::module_& module);
 void add_sweeps(nanobind::module_& module);
 void add_array_functions(nanobind::module_& module);
 void add_matmul(nanobind::module_& module);
+void add_softmax(nanobind::module_& module);
 void add_layers(nanobind::module_& module);
 void add_geglu(nanobind::module_& module);
 void add_attention(nanobind::module_& module);
@@ -31,6 +32,9 @@ template <class T> T value_or_raise(Result<T>&& result) {
 inline void check_status(const Status& status) {
   if (!status) raise_error(status.error());
 }
+
+// Returns a number of threads, 0 for every core. Raises ridge.Error for objects that are none.
+int parse_threads(nanobind::handle threads);
 
 // Parses a dtype; returns nullopt for None.
 std::optional<DType> parse_optional_dtype(const std::optional<std::string>& text);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <memory>
+#include <vector>
 
 namespace nb = nanobind;
 
@@ -57,16 +59,14 @@ const TorchNames& torch_names() {
   return *names.load();
 }
 
-// Memory of a tensor that PyTorch imports: the table's structure, its shape and strides, and the owner of the data.
+// Memory of a tensor that PyTorch imports: the table's structure, and its shape followed by its strides.
 struct ImportedTensor {
   ManagedTensor managed;
-  std::vector<std::int64_t> shape, strides;
-  PyObject* owner;
+  std::vector<std::int64_t> layout;
 
   static void release(ManagedTensor* managed) {
     auto* const self = static_cast<ImportedTensor*>(managed->context);
-    const nb::gil_scoped_acquire acquired;
-    Py_DECREF(self->owner);
+    std::free(managed->tensor.data);
     delete self;
   }
 };
@@ -98,20 +98,21 @@ std::optional<nb::dlpack::dltensor> view_tensor(nb::handle tensor) {
   return std::nullopt;
 }
 
-nb::object make_tensor(void* data, nb::dlpack::dtype dtype, const std::vector<std::int64_t>& shape, nb::handle owner) {
+nb::object make_tensor(void* data, nb::dlpack::dtype dtype, std::span<const std::int64_t> shape) {
   const ExchangeApi* const api = torch_names().api;
   if (api == nullptr) return {};
-  auto imported = std::make_unique<ImportedTensor>(ImportedTensor{{}, shape, shape, owner.ptr()});
+  const std::size_t rank = shape.size();
+  auto imported = std::make_unique<ImportedTensor>(ImportedTensor{{}, std::vector<std::int64_t>(2 * rank)});
+  std::copy(shape.begin(), shape.end(), imported->layout.begin());
   std::int64_t stride = 1;
-  for (std::size_t axis = shape.size(); axis-- > 0; stride *= std::max<std::int64_t>(shape[axis], 1))
-    imported->strides[axis] = stride;
+  for (std::size_t axis = rank; axis-- > 0; stride *= std::max<std::int64_t>(shape[axis], 1))
+    imported->layout[rank + axis] = stride;
   ManagedTensor& managed = imported->managed;
   managed.context = imported.get();
   managed.deleter = ImportedTensor::release;
-  managed.tensor = {data,  {nb::device::cpu::value, 0}, static_cast<std::int32_t>(shape.size()),
-                    dtype, imported->shape.data(),      imported->strides.data(),
+  managed.tensor = {data,  {nb::device::cpu::value, 0}, static_cast<std::int32_t>(rank),
+                    dtype, imported->layout.data(),     imported->layout.data() + rank,
                     0};
-  Py_INCREF(owner.ptr());
   void* tensor = nullptr;
   if (api->import_tensor(&imported.release()->managed, &tensor) != 0) throw nb::python_error();
   return nb::steal(static_cast<PyObject*>(tensor));

@@ -5,7 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "ridge/python/module.h"
 
@@ -15,9 +15,8 @@ namespace ridge::python {
 // tensor. Returns nullopt if PyTorch is too old or the tensor has no memory of its own, as fake and batched tensors do.
 std::optional<nanobind::dlpack::dltensor> view_tensor(nanobind::handle tensor);
 
-// Returns a tensor in host memory that owns `owner`, or an empty object if PyTorch is too old.
-nanobind::object make_tensor(void* data, nanobind::dlpack::dtype dtype, const std::vector<std::int64_t>& shape,
-                             nanobind::handle owner);
+// Returns a tensor in host memory that frees `data` at its end, or an empty object if PyTorch is too old.
+nanobind::object make_tensor(void* data, nanobind::dlpack::dtype dtype, std::span<const std::int64_t> shape);
 
 // True if the tensor requires a gradient that is recorded, or has a tangent of forward mode.
 bool has_derivative(nanobind::handle tensor);

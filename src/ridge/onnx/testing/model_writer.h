@@ -69,7 +69,7 @@ struct ModelParts {
   std::vector<std::string> functions = {};
   std::int64_t opset = 20;
 };
-inline std::string write_model(const ModelParts& parts) {
+inline std::string write_graph(const ModelParts& parts) {
   std::string graph;
   const auto add = [&](std::uint32_t field, const std::vector<std::string>& messages) {
     for (const std::string& each : messages) graph += write_bytes(field, each);
@@ -79,7 +79,11 @@ inline std::string write_model(const ModelParts& parts) {
   add(11, parts.inputs);
   add(12, parts.outputs);
   add(13, parts.values);
-  std::string out = write_number(1, 9) + write_bytes(7, graph) + write_bytes(8, write_number(2, parts.opset));
+  return graph;
+}
+inline std::string write_model(const ModelParts& parts) {
+  std::string out =
+      write_number(1, 9) + write_bytes(7, write_graph(parts)) + write_bytes(8, write_number(2, parts.opset));
   for (const std::string& function : parts.functions) out += write_bytes(25, function);
   return out;
 }

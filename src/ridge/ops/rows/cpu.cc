@@ -158,4 +158,26 @@ void run_row_function(const RowProblem& p, const RowData& data, int threads) {
   });
 }
 
+// The workers share blocks of columns of all matrices.
+void run_column_softmax(const ColumnSoftmaxProblem& p, const void* x, void* y, int threads) {
+  constexpr std::int64_t block = 64;
+  const std::int64_t blocks = (p.columns + block - 1) / block, matrix = p.extent * p.columns;
+  if (matrix == 0 || p.matrices == 0) return;
+  if (threads <= 0) threads = usable_cores();
+  const std::int64_t useful_threads = std::max<std::int64_t>(p.matrices * matrix / min_elements_per_thread, 1);
+  const int workers = static_cast<int>(std::min({std::int64_t{threads}, useful_threads, p.matrices * blocks}));
+  const std::int64_t matrix_bytes = matrix * (dtype_bits(p.dtype) / 8);
+  pool::run_parallel(workers, [&](int worker) {
+    const pool::WorkSlice part = pool::split_evenly(p.matrices * blocks, workers, worker);
+    for (std::int64_t at = part.begin; at < part.end;) {
+      const std::int64_t index = at / blocks, first = at % blocks, count = std::min(blocks - first, part.end - at);
+      pool::select_for_isa(plain::run_column_softmax, avx2::run_column_softmax, avx512::run_column_softmax)(
+          {p.dtype, static_cast<const std::byte*>(x) + index * matrix_bytes,
+           static_cast<std::byte*>(y) + index * matrix_bytes, p.extent, p.columns, first * block,
+           std::min((first + count) * block, p.columns)});
+      at += count;
+    }
+  });
+}
+
 }  // namespace ridge::ops

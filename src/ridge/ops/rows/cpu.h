@@ -22,6 +22,14 @@ double combine_values(ReduceFunction function, double so_far, double value);  //
 // Writes y: one result per row of x, or for sums across rows one per column.
 void run_row_function(const RowProblem& problem, const RowData& data, int threads = 0);
 
+// Softmax along the middle axis of x[matrices, extent, columns], row-major as y, on a CPU. f32, bf16 or f16.
+struct ColumnSoftmaxProblem {
+  DType dtype = DType::f32;
+  std::int64_t matrices = 0, extent = 0, columns = 0;
+};
+// x and y may be the same array.
+void run_column_softmax(const ColumnSoftmaxProblem& problem, const void* x, void* y, int threads = 0);
+
 void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);
 
 // Runs row-block programs on this CPU.

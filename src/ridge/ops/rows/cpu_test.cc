@@ -362,6 +362,44 @@ TEST_P(Rows, rows_processed_in_pairs_equal_single_rows) {
       }
 }
 
+// Columns of every remainder of a vector, more rows than a partial sum has, and y directly before a protected page.
+TEST_P(Rows, softmax_goes_down_columns) {
+  std::mt19937 random(1);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const auto& [extent, columns] :
+         {std::pair<std::int64_t, std::int64_t>{1, 3}, {5, 1}, {7, 15}, {64, 64}, {300, 70}, {3, 201}}) {
+      const ColumnSoftmaxProblem p{dtype, 2, extent, columns};
+      const std::int64_t elements = 2 * extent * columns, bytes = dtype_bits(dtype) / 8;
+      GuardedMemory x(static_cast<std::size_t>(elements * bytes)), y(static_cast<std::size_t>(elements * bytes)),
+          y3(static_cast<std::size_t>(elements * bytes));
+      for (std::int64_t i = 0; i < elements; ++i)
+        write_element(x.data(), dtype, i, static_cast<float>(random() % 2000) / 100 - 10);
+      run_column_softmax(p, x.data(), y.data(), 1);
+      run_column_softmax(p, x.data(), y3.data(), 3);
+      EXPECT_EQ(std::memcmp(y.data(), y3.data(), static_cast<std::size_t>(elements * bytes)), 0);
+      EXPECT_TRUE(y.is_unchanged_before_data());
+      const double rounding = dtype == DType::f32 ? 1e-6 : 8e-3;
+      for (std::int64_t column = 0; column < 2 * columns; ++column) {
+        const std::int64_t first = column / columns * extent * columns + column % columns;
+        double sum = 0;
+        for (std::int64_t r = 0; r < extent; ++r)
+          sum += std::exp(static_cast<double>(read_element(x.data(), dtype, first + r * columns)));
+        for (std::int64_t r = 0; r < extent; ++r) {
+          const double want = std::exp(static_cast<double>(read_element(x.data(), dtype, first + r * columns))) / sum;
+          ASSERT_NEAR(read_element(y.data(), dtype, first + r * columns), want, rounding * want + 1e-7)
+              << dtype_name(dtype) << " " << extent << " " << columns;
+        }
+      }
+    }
+  // Columns are independent: a NaN, an infinity and only -infinity make theirs NaN; a mask gives 0.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> x{nan, infinity, -infinity, -infinity, 1, 1, 1, 1, -infinity, 1};
+  std::vector<float> y(x.size());
+  run_column_softmax({DType::f32, 1, 2, 5}, x.data(), y.data(), 1);
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i % 5 < 2 || i % 5 == 3) << i;
+  EXPECT_EQ(std::vector<float>({y[2], y[7], y[4], y[9]}), std::vector<float>({0, 1, 0.5f, 0.5f}));
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryIsa, Rows, testing::ValuesIn(pool::available_isas()),
                          [](const auto& isa) { return std::string(pool::isa_name(isa.param)); });
 

@@ -33,21 +33,32 @@ struct ColumnReductionRun {
   tile::cpu::ColumnReductionPart part;
 };
 
+// Columns first ... last - 1 of one matrix of a ColumnSoftmaxProblem.
+struct ColumnSoftmaxRun {
+  DType dtype;
+  const void* x;
+  void* y;
+  std::int64_t extent, columns, first, last;
+};
+
 // Defined in body.cc and gradient_body.cc, which are compiled once for each instruction set.
 namespace plain {
 void run_rows(const RowRun& run);
+void run_column_softmax(const ColumnSoftmaxRun& run);
 void run_gradient(const RowRun& run);
 void reduce_columns_part(const ColumnReductionRun& run);
 float reduce_row(const ReduceRun& run);
 }  // namespace plain
 namespace avx2 {
 void run_rows(const RowRun& run);
+void run_column_softmax(const ColumnSoftmaxRun& run);
 void run_gradient(const RowRun& run);
 void reduce_columns_part(const ColumnReductionRun& run);
 float reduce_row(const ReduceRun& run);
 }  // namespace avx2
 namespace avx512 {
 void run_rows(const RowRun& run);
+void run_column_softmax(const ColumnSoftmaxRun& run);
 void run_gradient(const RowRun& run);
 void reduce_columns_part(const ColumnReductionRun& run);
 float reduce_row(const ReduceRun& run);
