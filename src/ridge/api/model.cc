@@ -65,7 +65,7 @@ Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, con
     if (!out[i - 1].unavailable.empty() || !out[i].unavailable.empty()) continue;
     RIDGE_TRY(first, machine_of(machines[(i - 1) / variants.size()]));
     RIDGE_TRY(second, machine_of(machines[i / variants.size()]));
-    RIDGE_TRY(break_even, find_break_even(found, {out[i - 1], first}, {out[i], second}));
+    RIDGE_TRY(break_even, find_break_even(found, request, {out[i - 1], first}, {out[i], second}));
     out[i].break_even = break_even;
   }
   return out;

@@ -99,6 +99,34 @@ TEST_F(CliTest, HelpGroupsOptions) {
     EXPECT_NE(explain.find(entry), std::string::npos) << entry;
 }
 
+// A reader of one entry knows what happens without the option.
+TEST_F(CliTest, HelpOfModelNamesEveryDefault) {
+  const std::string page = ridge({"model", "--help"}, {.environment = {"COLUMNS=0"}}).out;
+  std::string entry, name;
+  int checked = 0;
+  const auto check = [&] {
+    constexpr std::string_view formats = "--json --csv --md --schema -h, --help";
+    if (!name.empty() && formats.find(name) == std::string_view::npos) {
+      EXPECT_TRUE(entry.find("(default: ") != std::string::npos ||
+                  entry.find(", which needs it: ") != std::string::npos)
+          << entry;
+      ++checked;
+    }
+    entry.clear();
+    name.clear();
+  };
+  for (const std::string& line : body_lines(page)) {
+    if (line.starts_with("  -")) {
+      check();
+      name = line.substr(2, line.find(' ', 2) - 2);
+    }
+    if (line.ends_with(':')) check();
+    entry += line + " ";
+  }
+  check();
+  EXPECT_GT(checked, 30);
+}
+
 TEST_F(CliTest, HelpSuggestsTheNearestVerb) {
   const std::string verbs =
       "explain, run, advise, sweep, shard, simulate, model, trace, probe, calibrate, bench, kernels, machines, "

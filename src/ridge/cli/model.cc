@@ -91,6 +91,14 @@ Status check_formats(const ModelArgs& args) {
   return Done{};
 }
 
+// Two equal rows would look like two answers.
+Status check_distinct(const std::vector<DType>& formats) {
+  for (std::size_t i = 0; i < formats.size(); ++i)
+    if (std::find(formats.begin() + static_cast<std::ptrdiff_t>(i) + 1, formats.end(), formats[i]) != formats.end())
+      return usage_error(fmt::format("expected each format of --dtype once, found {} twice", dtype_name(formats[i])));
+  return Done{};
+}
+
 Status check_images(const ModelArgs& args) {
   if (!args.images) return check_required_option(*args.verb, "--image-size", "--images");
   if (args.image_size && *args.image_size < 1)
@@ -231,6 +239,7 @@ Result<int> run_model(ModelArgs& args) {
     RIDGE_TRY(format, parse_dtype_argument(each));
     args.formats.push_back(format);
   }
+  RIDGE_TRY_STATUS(check_distinct(args.formats));
   RIDGE_TRY(cache_dtype, parse_dtype_argument(args.cache_dtype));
   args.counts.weight_dtype = args.formats.front();
   args.counts.cache_dtype = cache_dtype;
@@ -263,63 +272,100 @@ void add_model(CLI::App& app, int& code) {
       "  ridge model my_model/config.json --dtype f16 --json\n"
       "  ridge model qwen3_8b --context 4096 --print --layer 0 | ridge explain - --on h200\n");
   args->verb = verb;
-  verb->add_option("CONFIG", args->config, "Hugging Face config.json, its folder, or a name of models/")->type_name("");
   verb->add_option(
-          "--dtype", args->dtype,
-          "Format of weights that the config does not quantize (default: bf16); with --on, several are compared")
+          "CONFIG", args->config,
+          "A Hugging Face config.json, the folder that has it, or the name of a shipped config, such as llama_3_8b")
+      ->type_name("");
+  verb->add_option("--dtype", args->dtype,
+                   "Format of the weights that the config does not quantize (default: bf16); with --on, several "
+                   "formats, separated "
+                   "by commas, are compared")
       ->type_name("DTYPE");
-  verb->add_option("--cache-dtype", args->cache_dtype, "Format of the cache (default: bf16)")->type_name("DTYPE");
-  verb->add_option("--context", args->counts.context, "Tokens of a sequence: of its cache, and of its prompt")
+  verb->add_option("--cache-dtype", args->cache_dtype, "Format of the cache of keys and values (default: bf16)")
+      ->type_name("DTYPE");
+  verb->add_option("--context", args->counts.context,
+                   "Tokens of each sequence: of its prompt, and of its cache when a token is decoded (default: none, "
+                   "and neither "
+                   "the cache's size nor times are given)")
       ->type_name("N");
-  verb->add_option("--batch", args->counts.batch, "With --context: number of sequences (default: 1)")->type_name("B");
-  verb->add_option("--on", args->on, "Machines whose times are predicted, separated by commas")
+  verb->add_option("--batch", args->counts.batch,
+                   "With --context: number of sequences that are computed together (default: 1)")
+      ->type_name("B");
+  verb->add_option(
+          "--on", args->on,
+          "Machines whose times are predicted, separated by commas (default: none, so that there are no times)")
       ->type_name("MACHINE")
       ->check(name_of("a machine"));
-  verb->add_option("--phase", args->phase, "prefill, decode or train, for the table and --print (default: decode)")
+  verb->add_option("--phase", args->phase,
+                   "What is computed: all tokens of the prompts, one token of each sequence, or a training step "
+                   "(default: decode)")
       ->check(one_named(phases, {std::string(training_phase)}))
       ->type_name("PHASE");
-  verb->add_option("--tp", args->tensor_parallel,
-                   "Chips that divide heads and columns (default: the fewest that hold the model)")
+  verb->add_option(
+          "--tp", args->tensor_parallel,
+          "Chips that divide the heads and the columns of each layer (default: the fewest chips that hold the model)")
       ->type_name("N");
   verb->add_option("--pp", args->pipeline_parallel,
-                   "Stages of consecutive layers, each on chips of its own (default: 1)")
+                   "Number of stages of consecutive layers, each on chips of its own (default: 1)")
       ->type_name("N");
-  verb->add_option("--ep", args->expert_parallel, "Chips among which whole experts are divided (default: 1)")
+  verb->add_option("--ep", args->expert_parallel, "Number of chips among which whole experts are divided (default: 1)")
       ->type_name("N");
-  verb->add_option("--dp", args->data_parallel, "Ranks that divide the sequences (default: 1)")->type_name("N");
-  verb->add_option("--rate", args->rate, "Tokens/s that each sequence must get: chooses chips and batch")
+  verb->add_option("--dp", args->data_parallel,
+                   "Number of ranks that divide the sequences, each with all weights (default: 1)")
+      ->type_name("N");
+  verb->add_option("--rate", args->rate,
+                   "Tokens per second that each sequence must get; the chips and the batch with the most tokens per "
+                   "second and chip "
+                   "are searched (default: no search)")
       ->type_name("R");
   add_layout_options(*verb, args->layouts);
-  verb->add_flag("--plan", args->plan, "Plan kernels and predict their times, in addition to the bound");
-  verb->add_option("--library", args->library, "With --plan: kernels of ridge or cublaslt (default: ridge)")
+  verb->add_flag("--plan", args->plan,
+                 "Plan kernels and predict their times, in addition to the bound (default: the bound alone)");
+  verb->add_option("--library", args->library, "With --plan: whose kernels multiply matrices (default: ridge)")
       ->check(one_named(libraries))
       ->type_name("NAME");
-  verb->add_flag("--serve", args->serve, "Predict the times of an engine that serves --batch requests in flight");
-  verb->add_option("--output-tokens", args->output_tokens, "With --serve: tokens that each request receives")
+  verb->add_flag("--serve", args->serve,
+                 "Predict the times of an engine that serves --batch requests at a time (default: no engine)");
+  verb->add_option("--output-tokens", args->output_tokens,
+                   "With --serve, which needs it: number of tokens that each request receives")
       ->type_name("N");
-  verb->add_option("--engine", args->engine, "With --serve: vllm, sglang or trtllm (default: vllm)")
+  verb->add_option("--engine", args->engine, "With --serve: which engine serves (default: vllm)")
       ->check(one_named(serving_engines))
       ->type_name("NAME");
-  verb->add_option("--serving", args->serving, "With --serve: file of constants in place of the built-in ones")
+  verb->add_option("--serving", args->serving,
+                   "With --serve: file with the engine's constants (default: the built-in ones)")
       ->type_name("FILE");
-  verb->add_option("--speculate", args->speculate, "Draft tokens that each step of decoding verifies")->type_name("K");
-  verb->add_option("--acceptance", args->acceptance, "With --speculate: probability that a draft token is accepted")
+  verb->add_option("--speculate", args->speculate,
+                   "Number of draft tokens of each sequence that a step of decoding verifies, 1 to 64 (default: no "
+                   "draft tokens)")
+      ->type_name("K");
+  verb->add_option("--acceptance", args->acceptance,
+                   "With --speculate, which needs it: probability from 0 to 1 that a draft token is accepted")
       ->type_name("A");
-  verb->add_option("--draft", args->draft,
-                   "With --speculate: model that proposes the tokens (default: their time is not counted)")
+  verb->add_option(
+          "--draft", args->draft,
+          "With --speculate: model that proposes the tokens on the same chips (default: none, and the time of draft "
+          "tokens counts as 0)")
       ->type_name("CONFIG");
   verb->add_option("--images", args->images,
-                   "Images of each prompt, whose time is added to the first token's; with --print: their program")
+                   "Number of images of each prompt, whose time is added to that of the first token; with --print, "
+                   "their program is "
+                   "printed (default: no images)")
       ->type_name("N");
   verb->add_option("--image-size", args->image_size,
-                   "With --images: pixels along a side of each image (default: the config's)")
+                   "With --images: number of pixels along a side of each image (default: the config's)")
       ->type_name("N");
   add_training_options(*verb, args->training);
-  verb->add_option("--price", args->price, "Price of a chip for an hour, in any currency: adds costs")->type_name("P");
-  verb->add_flag("--print", args->print, "Print the program of the phase");
-  verb->add_option("--layer", args->layer, "With --print: only this layer, counted from 0")->type_name("N");
+  verb->add_option("--price", args->price,
+                   "Price of one chip for an hour, in any currency, from which costs are computed (default: no costs)")
+      ->type_name("P");
+  verb->add_flag("--print", args->print, "Print the program of the phase instead of counts and times");
+  verb->add_option("--layer", args->layer,
+                   "With --print: number of the only layer to print, counted from 0 (default: all layers)")
+      ->type_name("N");
   add_format_options(*verb, args->format, "ridge.model/1");
-  verb->add_option("--html", args->html, "Write an interactive page into this file: sliders, machines, plots, tables")
+  verb->add_option("--html", args->html,
+                   "Write an interactive page with sliders, plots and tables into this file (default: no page)")
       ->type_name("FILE")
       ->check(name_of("a file"));
   group_options(*verb, {{"Model", "CONFIG --dtype --cache-dtype --context --batch"},

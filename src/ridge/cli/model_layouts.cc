@@ -30,12 +30,16 @@ bool is_chip_range(const std::string& text) {
 }
 
 void add_layout_options(CLI::App& verb, LayoutArgs& args) {
-  verb.add_option("--chips", args.chips,
-                  "Numbers of chips (64 or 1..16): throughput against latency of their layouts; with --batch or --rate "
-                  "the best layout of each number")
+  verb.add_option(
+          "--chips", args.chips,
+          "Number of chips, or several (64, 1..16 or 8,16): show throughput against latency of their layouts, or with "
+          "--batch or --rate the best layout of each number (default: the layout that --tp, --pp, --ep and --dp "
+          "give)")
       ->type_name("N");
-  verb.add_flag("--best", args.best, "With --chips: rank all layouts at --batch or --rate");
-  verb.add_option("--svg", args.svg, "With --chips: plot throughput against latency into this file")
+  verb.add_flag(
+      "--best", args.best,
+      "With --chips: rank all layouts at --batch or --rate (default: the best layout of each number of chips)");
+  verb.add_option("--svg", args.svg, "With --chips: plot throughput against latency into this file (default: no plot)")
       ->type_name("FILE")
       ->check(name_of("a file"));
 }

@@ -70,9 +70,11 @@ TEST_F(CliTest, ModelChoosesChipsAndBatchForARate) {
   const std::vector<std::string> command{"model",  "llama_3_70b", "--context", "8192",
                                          "--rate", "50",          "--on",      "h100,h200,b200"};
   const ProcessResult found = ridge(command);
-  EXPECT_TRUE(found.out.starts_with(
-      "llama_3_70b: with 50 tokens/s a sequence of 8 192 tokens, a chip of b200 gives the "
-      "most tokens/s: at most 2 259 (8 x b200, 361 sequences); times of b200 are too low to compare, see below\n"))
+  EXPECT_TRUE(
+      found.out.starts_with("llama_3_70b: with 50 tokens/s a sequence of 8 192 tokens, a chip of b200 gives the "
+                            "most tokens/s: at most 2 259 (8 x b200, 361 sequences), 2.56 times as many as h200; times "
+                            "of b200 are too low to "
+                            "compare, see below\n"))
       << found.out;
   EXPECT_NE(found.out.find("\nb200: the time of a launch and the latency of its links are not on record and count as "
                            "0, so its times are too low\n"),
@@ -82,7 +84,7 @@ TEST_F(CliTest, ModelChoosesChipsAndBatchForARate) {
   EXPECT_NE(fp8.out.find("\nmachine 'a100_80' has no matrix peak for e4m3; expected one of "), std::string::npos)
       << fp8.out;
   EXPECT_TRUE(ridge({"model", "llama_3_70b", "--context", "8192", "--rate", "5000", "--on", "h100,h200"})
-                  .out.starts_with("llama_3_70b: no machine reaches 5000 tokens/s a sequence of 8 192 tokens\n"));
+                  .out.starts_with("llama_3_70b: no machine reaches 5 000 tokens/s a sequence of 8 192 tokens\n"));
   expect_rejected({"model", "llama_3_8b", "--context", "9", "--on", "h100", "--rate", "5", "--batch", "2"}, 2,
                   "ridge: expected --rate without --batch: it chooses the batch\n"
                   "  hint: remove --batch or --rate\n");
@@ -189,6 +191,45 @@ TEST_F(CliTest, ModelWritesAPage) {
                        (std::string("ridge: expected --html without --rate\n") + hint).c_str());
 }
 
+TEST_F(CliTest, ModelComparesServedTimesAndDraftTokens) {
+  const std::vector<std::string> command{"model", "llama_3_70b", "--context", "1024", "--batch",
+                                         "64",    "--on",        "h100,h200", "--tp", "4"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = command;
+    all.insert(all.end(), more.begin(), more.end());
+    return ridge(all).out;
+  };
+  const std::string served = with({"--serve", "--output-tokens", "1024"});
+  EXPECT_TRUE(
+      served.starts_with("llama_3_70b: with 64 sequences of 1 024 tokens, a chip of h200 gives the most "
+                         "tokens/s: 700 (4 x h200, served), 1.17 times as many as h100\n"))
+      << served;
+  EXPECT_NE(served.find("\nh200         4         64                 44.6              700"), std::string::npos)
+      << served;
+  const auto json = nlohmann::json::parse(with({"--serve", "--output-tokens", "1024", "--json"}));
+  EXPECT_NEAR(json["machines"][1]["served"]["output_tokens_per_s"].get<double>() / 4, 700, 0.5);
+  const std::string drafted = with({"--speculate", "4", "--acceptance", "0.7"});
+  const auto drafts = nlohmann::json::parse(with({"--speculate", "4", "--acceptance", "0.7", "--json"}));
+  const double rate = 64 / drafts["machines"][1]["speculation"]["token_s"].get<double>() / 4;
+  const std::string shown =
+      fmt::format("{} {:03}", static_cast<int>(rate + 0.5) / 1000, static_cast<int>(rate + 0.5) % 1000);
+  EXPECT_NE(drafted.find("a chip of h200 gives the most tokens/s: at most " + shown + " (4 x h200)"), std::string::npos)
+      << drafted << shown;
+}
+
+TEST_F(CliTest, ModelSaysWhatDecodingHolds) {
+  const auto memory = [&](const std::string& machine, const std::string& context) {
+    const std::string out =
+        ridge({"model", "llama_3_70b", "--context", context, "--batch", "16", "--tp", "1", "--on", machine}).out;
+    const std::size_t start = out.find("; decoding holds");
+    return out.substr(start, out.find('\n', start) - start);
+  };
+  EXPECT_EQ(memory("h100", "131072"),
+            "; decoding holds no sequence of 131 072 tokens, and not 16 sequences of 1 token");
+  EXPECT_EQ(memory("h200", "131072"),
+            "; decoding holds no sequence of 131 072 tokens, but 16 sequences of 1 839 tokens");
+}
+
 // 8 heads: 8 chips are the most that divide the model, and it does not fit there.
 TEST_F(CliTest, ModelTakesTheMostChipsIfNoneHoldIt) {
   const ProcessResult text = ridge({"model", "gemma_2_2b", "--context", "149331", "--batch", "560", "--on", "mi300x"});
@@ -243,6 +284,8 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
       {"model", "llama_3_8b", "--context", "9", "--print", "--on", "h100"}, 2,
       "ridge: expected --print without --on\n"
       "  hint: --print can be combined with --dtype --cache-dtype --context --batch --phase --tp --ep --dp --layer\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "1e30"}, 2,
+                  "ridge: expected a whole number for --context, found '1e30'\n  hint: ridge model --help\n");
   expect_rejected({"model", "llama_3_8b", "--context", "0"}, 2,
                   "ridge: expected --context from 1 to 4294967296 tokens, found 0\n");
   expect_rejected({"model", "llama_3_7b"}, 4,

@@ -15,23 +15,31 @@ namespace ridge::cli {
 void add_training_options(CLI::App& verb, TrainingArgs& args) {
   std::vector<std::string> names;
   for (const Recomputation each : recomputations) names.emplace_back(name(each));
-  verb.add_option(
-          "--recompute", args.recompute,
-          "With --phase train: what the backward pass computes again: none, attention or full (default: attention)")
+  verb.add_option("--recompute", args.recompute,
+                  "With --phase train: what the backward pass computes again: nothing, the scores of attention, or the "
+                  "whole layer "
+                  "(default: attention)")
       ->check(one_of(names))
       ->type_name("WHAT");
   verb.add_option("--zero", args.zero_stage,
-                  "What --dp divides: 1 optimizer, 2 also gradients, 3 also weights (default: 0, nothing)")
+                  "With --phase train: what the ranks of --dp divide: 1 the optimizer's state, 2 also gradients, 3 "
+                  "also weights "
+                  "(default: 0, nothing)")
       ->check(whole_number_between(0, 3))
       ->type_name("STAGE");
-  verb.add_option("--accumulate", args.accumulated,
-                  "Parts of the batch that follow each other and whose gradients are added; with --pp its "
-                  "micro-batches (default: "
-                  "1; with --pp or --chips the fastest)")
+  verb.add_option(
+          "--accumulate", args.accumulated,
+          "With --phase train: number of parts of the batch that follow each other and whose gradients are added; with "
+          "--pp, of micro-batches (default: 1; with --pp or --chips the fastest number)")
       ->type_name("N");
-  verb.add_option("--tokens", args.tokens, "Tokens of a training run, such as 1e12, 300B or 15T")->type_name("N");
+  verb.add_option(
+          "--tokens", args.tokens,
+          "With --phase train: number of tokens of a training run, such as 1e12, 300B or 15T (default: one step)")
+      ->type_name("N");
   verb.add_option("--utilisation", args.utilisation,
-                  "With --tokens: model FLOPs of the run over the chips' peak (default: the bound's)")
+                  "With --tokens: model FLOPs of the run over those of the chips' peak, above 0 and up to 1 (default: "
+                  "that of the "
+                  "step)")
       ->type_name("U");
 }
 

@@ -22,7 +22,8 @@ TEST_F(CliTest, ModelPredictsATrainingStep) {
                                        "--on", "h100,h200,sn10", "--dp", "2"});
   EXPECT_TRUE(
       several.out.starts_with("llama_3_8b: with a training step of 8 sequences of 512 tokens, a chip of h200 "
-                              "gives the most tokens/s: at most "))
+                              "gives the most tokens/s: at most 14 499, 1.29 times as many as h100; --tp 2 is chosen "
+                              "on h100\n"))
       << several.out;
   EXPECT_NE(several.out.find("\nmachine 'sn10' has no link on record\n"), std::string::npos) << several.out;
 }
@@ -158,9 +159,7 @@ TEST_F(CliTest, ModelReportsInvalidTraining) {
     more.insert(more.begin(), {"model", "llama_3_8b", "--context", "64", "--on", "h100", "--phase", "train"});
     expect_rejected(more, code, message);
   };
-  expect_train_rejected({"--accumulate", "0"}, 2,
-                        "ridge: expected a --batch that --dp times --accumulate divides, found --batch 1 --dp 1 "
-                        "--accumulate 0\n");
+  expect_train_rejected({"--accumulate", "0"}, 2, "ridge: expected --accumulate of at least 1, found 0\n");
   expect_train_rejected({"--tokens", "15X"}, 2,
                         "ridge: expected --tokens as a number, with M, B or T for 1e6, 1e9 or 1e12; found '15X'\n"
                         "  hint: --tokens 15T\n");

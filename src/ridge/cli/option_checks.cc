@@ -109,8 +109,10 @@ std::string message_part(const std::string& text, const std::string& separator, 
 
 std::string conversion_message(const std::string& what) {
   const std::string rest = message_part(what, "Could not convert: ", true);
-  return fmt::format("expected a number for {}, found '{}'", message_part(rest, " = ", false),
-                     message_part(rest, " = ", true));
+  const std::string typed = message_part(rest, " = ", true);
+  // A number that is not converted has a fraction or an exponent, or is too large.
+  return fmt::format("expected a {}number for {}, found '{}'", parse_number<double>(typed) ? "whole " : "",
+                     message_part(rest, " = ", false), typed);
 }
 
 // Translates "--split: At Most 1 required but received 2" and "--on: 1 required MACHINE missing".

@@ -62,7 +62,7 @@ std::string parts_table(const ModelCount& count, const TextStyle& style) {
   cells[0].emplace_back("config keys");
   const auto add_row = [&](const std::string& name, std::int64_t layers, std::int64_t parameters, std::int64_t active,
                            std::int64_t bytes, std::int64_t scales, const std::string& keys) {
-    std::vector<std::string> row{name, layers > 0 ? std::to_string(layers) : "", group_digits(parameters)};
+    std::vector<std::string> row{name, layers > 0 ? group_digits(layers) : "", group_digits(parameters)};
     if (has_inactive) row.push_back(group_digits(active));
     row.push_back(readable_bytes(bytes));
     if (has_scales) row.push_back(readable_bytes(scales));
@@ -85,7 +85,7 @@ std::string caches_table(const ModelCount& count, const TextStyle& style) {
   if (has_state) cells[0].emplace_back("state per sequence");
   if (count.cache_bytes) cells[0].insert(cells[0].end(), {"cache", "cache without windows"});
   for (const CacheCount& cache : count.caches) {
-    cells.push_back({cache.kind, std::to_string(cache.layers), cache.window > 0 ? group_digits(cache.window) : "",
+    cells.push_back({cache.kind, group_digits(cache.layers), cache.window > 0 ? group_digits(cache.window) : "",
                      readable_bytes(cache.bytes_per_token)});
     if (has_state) cells.back().push_back(readable_bytes(cache.bytes_per_sequence));
     if (cache.bytes)

@@ -5,6 +5,7 @@
 
 #include "ridge/base/string_util.h"
 #include "ridge/report/language_model/answer_texts.h"
+#include "ridge/report/language_model/comparison.h"
 #include "ridge/report/language_model/decoding.h"
 #include "ridge/report/model.h"
 #include "ridge/report/text_parts.h"
@@ -17,8 +18,6 @@ std::string readable_bytes(double bytes) { return format_with_prefix(bytes, "B")
 
 // The expected time, or the bound if there is no prediction.
 double expected_or_bound(const ModelStep& step) { return step.predicted_s ? step.predicted_s->expected : step.bound_s; }
-
-bool has_prediction(const ModelOnMachine& x) { return x.decode.predicted_s.has_value(); }
 
 // "24.3 ms at least", "27.1 ms (25.0 to 30.2 ms; at least 24.3 ms)"
 std::string time_text(double bound_s, const std::optional<Interval>& predicted_s) {
@@ -77,12 +76,19 @@ std::string stages_text(const ModelStep& step) {
                      readable_seconds(step.slowest_stage_s), format_percent(std::max(0.0, 1 - busy_s / step.bound_s)));
 }
 
+// "; decoding holds up to 59 sequences of 8 192 tokens, or 16 sequences of 30 592 tokens"
 std::string limits_text(const ModelOnMachine& x) {
   if (!x.max_batch) return {};
-  if (!x.max_context) return fmt::format("; decoding holds up to {}", count_text(*x.max_batch, "sequence"));
-  return fmt::format("; decoding holds up to {} of {}, or {} of {}", count_text(*x.max_batch, "sequence"),
-                     count_text(*x.counts.context, "token"), count_text(x.counts.batch, "sequence"),
-                     count_text(*x.max_context, "token"));
+  const bool holds_one = *x.max_batch > 0;
+  const std::string first =
+      "; decoding holds " + (holds_one ? "up to " + count_text(*x.max_batch, "sequence") : "no sequence");
+  if (!x.max_context) return first;
+  const bool holds_batch = *x.max_context > 0;
+  std::string_view joined_by = holds_one ? "or" : "but";
+  if (!holds_batch) joined_by = "and not";
+  return fmt::format("{} of {}, {} {} of {}", first, count_text(*x.counts.context, "token"), joined_by,
+                     count_text(x.counts.batch, "sequence"),
+                     count_text(std::max<std::int64_t>(*x.max_context, 1), "token"));
 }
 
 std::string memory_text(const ModelOnMachine& x) {
@@ -144,7 +150,7 @@ std::string phase_line(const ModelOnMachine& x) {
                        count_text(*x.counts.context, "token"), time_text(x.prefill), rate_text(rate));
   return fmt::format("a token of {}{} takes {}: {} tokens/s{}", x.counts.batch == 1 ? "" : "each of ",
                      count_text(x.counts.batch, "sequence"), time_text(x.decode), rate_text(rate),
-                     x.counts.batch == 1 ? "" : fmt::format(", {} a sequence", format_significant(1 / seconds, 3)));
+                     x.counts.batch == 1 ? "" : fmt::format(", {} a sequence", rate_text(1 / seconds)));
 }
 
 // Returns the expected time of one micro-batch in all stages.
@@ -163,7 +169,7 @@ std::string modules_table(const ModelOnMachine& x, const TextStyle& style) {
   const auto add_row = [&](const std::string& part, const std::string& module, std::int64_t layers, double flops,
                            double bytes, std::string_view limiter, double bound, const std::optional<Interval>& time) {
     const double seconds = time ? time->expected : bound;
-    cells.push_back({part, module, layers > 0 ? std::to_string(layers) : "", format_percent(seconds / total),
+    cells.push_back({part, module, layers > 0 ? group_digits(layers) : "", format_percent(seconds / total),
                      format_with_prefix(flops, "FLOP"), readable_bytes(bytes), std::string(limiter),
                      readable_seconds(bound)});
     if (step.predicted_s) cells.back().push_back(time ? readable_seconds(time->expected) : "-");
@@ -185,100 +191,6 @@ std::string modules_table(const ModelOnMachine& x, const TextStyle& style) {
       cells,
       {.right = {false, false, true, true, true, true, false, true, true}, .omit_first = {"work", "bytes", "limiter"}},
       style);
-}
-
-std::string machines_table(const std::vector<ModelOnMachine>& machines, const TextStyle& style) {
-  const bool is_predicted = std::any_of(machines.begin(), machines.end(), has_prediction);
-  const bool has_hosts =
-      std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.hosts.value_or(1) > 1; });
-  const bool has_formats = std::any_of(machines.begin(), machines.end(), [&](const auto& x) {
-    return x.counts.weight_dtype != machines.front().counts.weight_dtype;
-  });
-  Cells cells{{"machine"}};
-  if (has_formats) cells[0].emplace_back("weights");
-  cells[0].emplace_back("chips");
-  if (has_hosts) cells[0].emplace_back("hosts");
-  cells[0].insert(cells[0].end(), {"sequences", "tokens/s a sequence", "tokens/s a chip"});
-  if (is_predicted) cells[0].insert(cells[0].end(), {"a token, expected", "first token, expected"});
-  const bool is_served = std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.served; });
-  if (is_served) cells[0].insert(cells[0].end(), {"a token, served", "first token, served"});
-  const bool is_speculated = std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.speculation; });
-  if (is_speculated) cells[0].emplace_back("speculated");
-  const bool has_price = std::any_of(machines.begin(), machines.end(), [](const auto& x) { return x.price; });
-  if (has_price) cells[0].emplace_back("cost/1e6 tokens");
-  cells[0].insert(cells[0].end(),
-                  {"a token, at least", "first token, at least", "memory a chip", "sequences that fit"});
-  for (const ModelOnMachine& x : machines) {
-    if (!x.unavailable.empty()) {
-      cells.push_back({x.machine});
-      if (has_formats) cells.back().emplace_back(dtype_name(x.counts.weight_dtype));
-      cells.back().resize(cells[0].size(), "-");
-      continue;
-    }
-    std::vector<std::string> row{x.machine + (x.fits() ? "" : " (does not fit)")};
-    if (has_formats) row.emplace_back(dtype_name(x.counts.weight_dtype));
-    row.push_back(std::to_string(x.layout.chips()));
-    if (has_hosts) row.push_back(or_dash(x.hosts));
-    row.insert(row.end(), {group_digits(x.counts.batch),
-                           format_significant(1 / x.token_seconds(), 3) + (x.reaches_rate() ? "" : " (too few)"),
-                           rate_text(x.tokens_per_s_per_chip())});
-    if (is_predicted)
-      for (const std::optional<Interval>& time : {x.decode.predicted_s, x.first_token_predicted_s()})
-        row.push_back(time ? readable_seconds(time->expected) : "-");
-    if (is_served)
-      for (const Interval& served : {x.served->token_s, x.served->first_token_s})
-        row.push_back(readable_seconds(served.expected));
-    if (is_speculated) row.push_back(readable_seconds(x.speculation->step.token_s()));
-    if (has_price) row.push_back(format_significant(*compute_token_cost(x).per_million, 3));
-    row.push_back(readable_seconds(x.decode.bound_s));
-    row.push_back(readable_seconds(x.first_token_bound_s()));
-    row.push_back(readable_bytes(x.memory_bytes()));
-    row.push_back(x.max_batch ? group_digits(*x.max_batch) : "-");
-    cells.push_back(std::move(row));
-  }
-  std::vector<bool> right(cells[0].size(), true);
-  right[0] = false;
-  return text_table(cells, {.right = right, .is_in_csv = false}, style);
-}
-
-// Returns sentences about what makes the rows of the table unequal.
-std::vector<std::string> list_caveats(const std::vector<ModelOnMachine>& machines) {
-  std::vector<std::string> out;
-  const auto predicted = std::count_if(machines.begin(), machines.end(), has_prediction);
-  for (const ModelOnMachine& x : machines) {
-    if (!x.unavailable.empty()) out.push_back(x.unavailable);
-    if (!x.not_on_record.empty()) out.push_back(not_on_record_text(x.machine, x.not_on_record));
-    if (predicted > 0 && x.unavailable.empty() && !has_prediction(x))
-      out.push_back(fmt::format("{}: tokens/s at the bound, because there is no prediction{}{}", x.machine,
-                                x.step().remark.empty() ? "" : ": ", x.step().remark));
-  }
-  return out;
-}
-
-// Returns the line above the table. At a rate, it names the machine with the most tokens per second and chip.
-std::string comparison_line(const model::ModelCount& count, const std::vector<ModelOnMachine>& machines) {
-  const std::string tokens = count_text(*count.options.context, "token");
-  const auto with_rate = std::find_if(machines.begin(), machines.end(), [](const auto& x) { return x.rate; });
-  if (with_rate == machines.end())
-    return fmt::format("{}: {} of {}", count.name, count_text(count.options.batch, "sequence"), tokens);
-  const auto value = [](const ModelOnMachine& x) {
-    return x.unavailable.empty() && x.reaches_rate() && x.fits() ? x.tokens_per_s_per_chip() : 0;
-  };
-  const auto best = std::max_element(machines.begin(), machines.end(),
-                                     [&](const auto& a, const auto& b) { return value(a) < value(b); });
-  const std::string rate = format_significant(*with_rate->rate) + " tokens/s";
-  const auto predicted = std::count_if(machines.begin(), machines.end(), has_prediction);
-  if (predicted > 0 && predicted < static_cast<std::ptrdiff_t>(machines.size()))
-    return fmt::format("{}: {} a sequence of {}; machines with a prediction and those with a bound are not comparable",
-                       count.name, rate, tokens);
-  if (value(*best) == 0) return fmt::format("{}: no machine reaches {} a sequence of {}", count.name, rate, tokens);
-  const bool lacks_more = std::any_of(machines.begin(), machines.end(), [&](const ModelOnMachine& x) {
-    return x.unavailable.empty() && x.not_on_record.size() < best->not_on_record.size();
-  });
-  return fmt::format("{}: with {} a sequence of {}, a chip of {} gives the most tokens/s: {}{} ({}, {} sequences){}",
-                     count.name, rate, tokens, best->machine, predicted > 0 ? "" : "at most ",
-                     rate_text(best->tokens_per_s_per_chip()), machine_text(*best), group_digits(best->counts.batch),
-                     lacks_more ? fmt::format("; times of {} are too low to compare, see below", best->machine) : "");
 }
 
 // Time as bound and prediction.
@@ -415,11 +327,7 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   if (machines.size() > 1) {
     add_line(out, comparison_line(count, machines));
     out += machines_table(machines, style);
-    for (const ModelOnMachine& each : machines)
-      if (const auto& x = each.break_even)
-        add_line(out, fmt::format("{}from {} on, {} gives more tokens/s a chip than {} with these chips",
-                                  machines.size() > 2 ? each.machine + ": " : "", count_text(x->batch, "sequence"),
-                                  x->better, x->other));
+    for (const std::string& line : list_break_evens(machines)) add_line(out, line);
     for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);
     return out;
   }
@@ -427,7 +335,7 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   const std::string subject =
       fmt::format("{} on {}{}", count.name, machine_text(x), x.fits() ? "" : ", whose memory is too small");
   const std::string missed_rate =
-      x.reaches_rate() ? "" : fmt::format("; {} tokens/s a sequence are not reached", format_significant(*x.rate));
+      x.reaches_rate() ? "" : fmt::format("; {} tokens/s a sequence are not reached", rate_text(*x.rate, 4));
   if (x.speculation) {
     add_line(out, fmt::format("{}: {}", subject, speculation_text(x)));
     add_line(out, "speculation  " + speculation_details_text(x));
@@ -443,8 +351,7 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   if (const std::string stages = stages_text(x.step()); !stages.empty()) add_line(out, "stages  " + stages);
   add_line(out, "bound  " + shares_text(x.step()));
   if (!x.reaches_rate())
-    add_line(out, fmt::format("too slow  for {} tokens/s a sequence; these chips come closest",
-                              format_significant(*x.rate)));
+    add_line(out, fmt::format("too slow  for {} tokens/s a sequence; these chips come closest", rate_text(*x.rate, 4)));
   for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);
   if (!x.step().missing.empty()) add_line(out, "without  " + x.step().missing);
   out += "\n" + modules_table(x, style);

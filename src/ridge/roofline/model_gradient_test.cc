@@ -136,6 +136,20 @@ TEST(ModelGradient, AgreesWithDifferencesForScansAndSums) {
       "dims N = 3, V = 4, D = 2\nx: f32[N, D]   ids: int32[N]\ns[V, D] = scatter(x, ids over V)\ny[V, D] = exp(s)\n");
 }
 
+// All elements of a sum have its gradient, which is repeated along its dimensions.
+TEST(ModelGradient, AgreesWithDifferencesForOperandsThatAreOnlySummed) {
+  for (const char* statement : {"y[N] = sum(x over D, T)", "y[N] = mean(x over D, T)", "y[N, T] = exp(sum(x over D))",
+                                "y[T] = sum(x * x over N, D) + sum(x over N, D)"})
+    expect_gradients(fmt::format("dims N = 2, D = 3, T = 2\nx: f32[N, D, T]\n{}\n", statement));
+  const Program program = load_text("dims N = 2, D = 3, T = 2\nx: f32[N, D, T]\ny[N] = sum(x over D, T)\n");
+  EXPECT_EQ(write_backward_pass(program)->text(),
+            "data dy: f32[N]\ndx[N, D, T] = dy * (index(D) >= 0) * (index(T) >= 0)\n");
+  // Like the experts of Llama 4, whose rows are scaled before the experts and then only added.
+  expect_gradients(
+      "dims N = 3, K = 2, X = 4, D = 2\nn: f32[N, D]   r: f32[N, X]   i: int32[N, K]\ne0[N, K] = gather(r, i over X)\n"
+      "e[N, K] = sigmoid(e0)\nx[N, K, D] = n * e\nd[N, K, D] = exp(x)\ny[N, D] = sum(d over K)\n");
+}
+
 TEST(ModelGradient, AgreesWithDifferencesForTheEmbeddingAndTheHead) {
   ModelConfig config = make_small("gemma_2_2b");
   config.logit_softcap = 3;
@@ -201,8 +215,6 @@ TEST(ModelGradient, ReportsWhatHasNoGradient) {
             "no gradient of scan other than a * h + x with tensors a and x is known: y[N] = scan(a * y * y + x over "
             "N)\n");
   EXPECT_EQ(fail("dims N = 2\nx: f32[N]\ny[N] = floor(x)\n"), "no gradient of floor is known\n");
-  EXPECT_EQ(fail("dims N = 2, D = 3\nx: f32[N, D]\ny[N] = sum(x over D)\n"),
-            "no gradient of x is known: it is only summed\n");
   EXPECT_EQ(fail("dims N = 2\nx: f32[N, 4]\ny[N, 4] = exp(x)\n"),
             "expected named axes on one device for gradients, found 4 in x\n");
   EXPECT_EQ(fail("dims N = 1, K = 2, X = 4, D = 5, F = 6\nx: bf16[N, D]   w: bf16[X, F, D]   i: int32[N, K]\n"

@@ -253,26 +253,82 @@ std::string name_variant(const ModelOnMachine& x, const ModelOnMachine& other) {
   return x.machine == other.machine ? format : fmt::format("{} with {}", x.machine, format);
 }
 
+// Tokens per second and chip of an answer at other batches: as served or with draft tokens if the request says so.
+class RateCounter {
+ public:
+  // `request`, config and machine must outlive the counter.
+  RateCounter(const model::ModelConfig& config, const ModelRequest& request, const AnsweredMachine& x)
+      : config_(config), request_(request), x_(x), predictor_(config, make_options(x.answer.counts), x.machine) {
+    request_.counts = x.answer.counts;
+    request_.plan = {};
+    request_.tensor_parallel = x.answer.layout.tensor;
+    request_.expert_parallel = x.answer.layout.expert;
+    request_.data_parallel = x.answer.layout.data;
+    request_.pipeline_parallel = x.answer.layout.pipeline;
+  }
+
+  Result<double> count(std::int64_t batch) {
+    RIDGE_TRY(per_s, count_tokens_per_s(batch));
+    return per_s / static_cast<double>(x_.answer.layout.chips());
+  }
+
+  // Returns the largest batch to compare: further requests wait, and other sequences do not fit.
+  std::int64_t find_last(std::int64_t last) const {
+    const ModelOnMachine& x = x_.answer;
+    if (x.served) return last;
+    if (!x.speculation || x.speculation->draft.empty() || !x.capacity_bytes)
+      return std::min(last, x.max_batch.value_or(last));
+    // The draft model is on the same chips. What is not of its cache or the model's is there for each batch.
+    const double per_batch = x.decode.cache_bytes + x.decode.activation_bytes + x.speculation->draft_cache_bytes;
+    const double free = *x.capacity_bytes - (x.memory_bytes() - per_batch);
+    return std::min(last, static_cast<std::int64_t>(static_cast<double>(x.counts.batch) * free / per_batch));
+  }
+
+ private:
+  Result<double> count_tokens_per_s(std::int64_t batch) {
+    request_.counts.batch = batch;
+    if (request_.serving) {
+      if (work_)
+        RIDGE_TRY_STATUS(set_requests(config_, request_, x_.machine, *work_));
+      else
+        RIDGE_TRY_STATUS(count_work());
+      return predict_serving(*work_, request_.serving->used_constants()).tokens_per_s;
+    }
+    if (request_.speculation) {
+      RIDGE_TRY(step, predict_speculation_step(config_, request_, request_.speculation->draft_tokens, x_.machine));
+      return static_cast<double>(batch) / step.token_s();
+    }
+    RIDGE_TRY(step, predictor_.predict(x_.answer.layout, batch, ModelPhase::decode));
+    return static_cast<double>(batch) / step.bound_s;
+  }
+
+  Status count_work() {
+    RIDGE_TRY(work, count_serving_work(config_, request_, x_.machine));
+    work_ = work;
+    return Done{};
+  }
+
+  const model::ModelConfig& config_;
+  ModelRequest request_;
+  const AnsweredMachine& x_;
+  LayoutPredictor predictor_;
+  std::optional<ServingWork> work_;
+};
+
 }  // namespace
 
-Result<std::optional<BreakEven>> find_break_even(const model::ModelConfig& config, const AnsweredMachine& first,
-                                                 const AnsweredMachine& second) {
+Result<std::optional<BreakEven>> find_break_even(const model::ModelConfig& config, const ModelRequest& request,
+                                                 const AnsweredMachine& first, const AnsweredMachine& second) {
   const std::optional<BreakEven> none;
-  if (first.answer.decode.predicted_s || second.answer.decode.predicted_s) return none;
-  LayoutPredictor first_predictor(config, make_options(first.answer.counts), first.machine),
-      second_predictor(config, make_options(second.answer.counts), second.machine);
-  const auto count_rate = [](LayoutPredictor& predictor, const ModelOnMachine& x,
-                             std::int64_t batch) -> Result<double> {
-    RIDGE_TRY(step, predictor.predict(x.layout, batch, ModelPhase::decode));
-    return static_cast<double>(batch) / step.bound_s / static_cast<double>(x.layout.chips());
-  };
+  if (!request.serving && (first.answer.decode.predicted_s || second.answer.decode.predicted_s)) return none;
+  RateCounter of_first(config, request, first), of_second(config, request, second);
   const auto is_second_better = [&](std::int64_t batch) -> Result<bool> {
-    RIDGE_TRY(of_first, count_rate(first_predictor, first.answer, batch));
-    RIDGE_TRY(of_second, count_rate(second_predictor, second.answer, batch));
-    return of_second > of_first;
+    RIDGE_TRY(first_rate, of_first.count(batch));
+    RIDGE_TRY(second_rate, of_second.count(batch));
+    return second_rate > first_rate;
   };
-  std::int64_t before = std::max(first.answer.layout.data, second.answer.layout.data), last = max_break_even_batch;
-  for (const ModelOnMachine* x : {&first.answer, &second.answer}) last = std::min(last, x->max_batch.value_or(last));
+  std::int64_t before = std::max(first.answer.layout.data, second.answer.layout.data);
+  const std::int64_t last = of_second.find_last(of_first.find_last(max_break_even_batch));
   if (before > last) return none;
   RIDGE_TRY(is_better_before, is_second_better(before));
   std::int64_t after = before;

@@ -86,8 +86,9 @@ struct AnsweredMachine {
 };
 // Returns the smallest batch from which another of two machines gives more tokens per second and chip in decoding, each
 // with its layout, or nullopt if the same one does up to the largest batch that both hold, or if an answer has a
-// prediction. Errors: those of `LayoutPredictor::predict`.
-Result<std::optional<BreakEven>> find_break_even(const model::ModelConfig& config, const AnsweredMachine& first,
-                                                 const AnsweredMachine& second);
+// prediction. The request is that of both answers: with served times or draft tokens, these are compared. Errors: those
+// of `LayoutPredictor::predict`, `count_serving_work` and `predict_speculation_step`.
+Result<std::optional<BreakEven>> find_break_even(const model::ModelConfig& config, const ModelRequest& request,
+                                                 const AnsweredMachine& first, const AnsweredMachine& second);
 
 }  // namespace ridge

@@ -206,7 +206,7 @@ TEST(LayoutsTest, BreakEvenBatchIsWhereRatesCross) {
   const ModelOnMachine of_l40s = answer(l40s, 1), of_a100 = answer(a100, 1), of_h200 = answer(h200, 1);
   for (const bool is_reversed : {false, true}) {
     const AnsweredMachine first{of_l40s, l40s}, second{of_a100, a100};
-    const auto found = find_break_even(config, is_reversed ? second : first, is_reversed ? first : second);
+    const auto found = find_break_even(config, {}, is_reversed ? second : first, is_reversed ? first : second);
     ASSERT_TRUE(found && *found);
     EXPECT_EQ((*found)->better, "l40s");
     EXPECT_EQ((*found)->other, "a100_80");
@@ -214,7 +214,43 @@ TEST(LayoutsTest, BreakEvenBatchIsWhereRatesCross) {
     EXPECT_GT(answer(l40s, batch).tokens_per_s_per_chip(), answer(a100, batch).tokens_per_s_per_chip());
     EXPECT_LE(answer(l40s, batch - 1).tokens_per_s_per_chip(), answer(a100, batch - 1).tokens_per_s_per_chip());
   }
-  EXPECT_EQ(*find_break_even(config, {of_a100, a100}, {of_h200, h200}), std::nullopt) << "the faster one stays faster";
+  EXPECT_EQ(*find_break_even(config, {}, {of_a100, a100}, {of_h200, h200}), std::nullopt)
+      << "the faster one stays faster";
+}
+
+// With draft tokens and as served, the batch before the break-even batch gives the other order.
+TEST(LayoutsTest, BreakEvenBatchFollowsDraftTokensAndServing) {
+  const model::ModelConfig config = find_shipped("llama_3_8b");
+  ModelRequest request{.counts = {.context = 256}, .tensor_parallel = 1};
+  const auto predict = [&](const ModelRequest& asked, DType format, std::int64_t batch) {
+    ModelRequest one = asked;
+    one.counts.weight_dtype = format;
+    one.counts.batch = batch;
+    return *predict_model(config, one, *find_machine("h100"));
+  };
+  std::vector<std::int64_t> batches;
+  const auto expect_order = [&](const ModelRequest& asked) {
+    const Machine h100 = *find_machine("h100");
+    const ModelOnMachine int4 = predict(asked, DType::int4, 1), e4m3 = predict(asked, DType::e4m3, 1);
+    const auto found = find_break_even(config, asked, {int4, h100}, {e4m3, h100});
+    ASSERT_TRUE(found && *found);
+    EXPECT_EQ((*found)->better, "e4m3");
+    const std::int64_t batch = (*found)->batch;
+    batches.push_back(batch);
+    EXPECT_GT(predict(asked, DType::e4m3, batch).tokens_per_s_per_chip(),
+              predict(asked, DType::int4, batch).tokens_per_s_per_chip());
+    EXPECT_LE(predict(asked, DType::e4m3, batch - 1).tokens_per_s_per_chip(),
+              predict(asked, DType::int4, batch - 1).tokens_per_s_per_chip());
+  };
+  expect_order(request);
+  ModelRequest served = request;
+  served.serving = ServingRequest{.output_tokens = 256};
+  expect_order(served);
+  request.speculation = SpeculationRequest{.draft_tokens = 2, .acceptance = 0.7};
+  expect_order(request);
+  ASSERT_EQ(batches.size(), 3u);
+  EXPECT_LT(batches[1], batches[0]) << "prefill multiplies faster in e4m3";
+  EXPECT_LT(batches[2], batches[0]) << "a step multiplies three tokens of each sequence";
 }
 
 TEST(LayoutsTest, LayoutsBeyondTheLinksAreCounted) {

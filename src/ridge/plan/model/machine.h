@@ -72,11 +72,18 @@ struct ModelOnMachine {
     const double draft = speculation ? speculation->draft_weight_bytes + speculation->draft_cache_bytes : 0;
     return step().parameter_bytes + scale_bytes + step().cache_bytes + step().activation_bytes + draft;
   }
-  // Time of a token: expected, or the bound without a prediction
-  double token_seconds() const { return decode.predicted_s ? decode.predicted_s->expected : decode.bound_s; }
+  // Time of a step of decoding: expected, or the bound without a prediction
+  double step_seconds() const { return decode.predicted_s ? decode.predicted_s->expected : decode.bound_s; }
+  // Time between two tokens of a sequence: as served or with draft tokens if that is requested, else that of a step
+  double token_seconds() const {
+    if (served) return served->token_s.expected;
+    return speculation ? speculation->step.token_s() : step_seconds();
+  }
   bool reaches_rate() const { return !rate || token_seconds() * *rate <= 1; }
+  // Output tokens; as served, prefill and waiting take time, too
   double tokens_per_s_per_chip() const {
-    return static_cast<double>(counts.batch) / token_seconds() / static_cast<double>(layout.chips());
+    const double all = served ? served->tokens_per_s : static_cast<double>(counts.batch) / token_seconds();
+    return all / static_cast<double>(layout.chips());
   }
   bool fits() const { return !capacity_bytes || memory_bytes() <= *capacity_bytes; }
   // Tokens that the phase computes

@@ -138,6 +138,24 @@ const ServingConstants& serving_constants() {
   return all;
 }
 
+Status set_requests(const model::ModelConfig& config, const ModelRequest& request, const Machine& machine,
+                    ServingWork& work) {
+  const std::int64_t prompt = *request.counts.context;
+  work.requests = work.batch = request.counts.batch;
+  if (work.held) {
+    const double usable = request.serving->used_constants().memory_share * static_cast<double>(*work.held);
+    work.batch = std::min(work.requests, static_cast<std::int64_t>(usable));
+  }
+  if (work.batch < 1)
+    return input_error(fmt::format("the memory of {} x {} holds no request of {} tokens", *request.tensor_parallel,
+                                   machine.name, prompt + work.output_tokens),
+                       "divide the model among more chips: --tp");
+  const std::int64_t halfway = prompt + (work.output_tokens + 1) / 2;
+  RIDGE_TRY(decode, predict_step(config, request, work.batch, 1, halfway, machine));
+  work.decode_s = decode.bound_s - decode.network_s;
+  return Done{};
+}
+
 Result<ServingWork> count_serving_work(const model::ModelConfig& config, const ModelRequest& request,
                                        const Machine& machine) {
   const ServingRequest& serving = *request.serving;
@@ -150,25 +168,14 @@ Result<ServingWork> count_serving_work(const model::ModelConfig& config, const M
         fmt::format("{}: expected --context and --output-tokens of at most {} together, the positions "
                     "that the model has, found {}",
                     config.name, config.learned_positions, prompt + serving.output_tokens));
-  ServingWork out{.requests = request.counts.batch,
-                  .output_tokens = serving.output_tokens,
+  ServingWork out{.output_tokens = serving.output_tokens,
                   .layers = static_cast<std::int64_t>(config.layers.size()),
                   .engine = serving.engine};
   out.expert_layers = std::count_if(config.layers.begin(), config.layers.end(),
                                     [](const model::LayerConfig& layer) { return layer.has_experts; });
   RIDGE_TRY(held, count_requests_in_memory(config, request, machine));
-  out.batch = out.requests;
-  if (held) {
-    const double usable = serving.used_constants().memory_share * static_cast<double>(*held);
-    out.batch = std::min(out.requests, static_cast<std::int64_t>(usable));
-  }
-  if (out.batch < 1)
-    return input_error(fmt::format("the memory of {} x {} holds no request of {} tokens", *request.tensor_parallel,
-                                   machine.name, prompt + serving.output_tokens),
-                       "divide the model among more chips: --tp");
-  const std::int64_t halfway = prompt + (serving.output_tokens + 1) / 2;
-  RIDGE_TRY(decode, predict_step(config, request, out.batch, 1, halfway, machine));
-  out.decode_s = decode.bound_s - decode.network_s;
+  out.held = held;
+  RIDGE_TRY_STATUS(set_requests(config, request, machine, out));
   RIDGE_TRY_STATUS(add_prompts(config, request, machine, out));
   return out;
 }

@@ -60,6 +60,7 @@ struct ServingWork {
   double prompt_s = 0, prompt_experts_s = 0;    // Prefill of one prompt without routed experts, and of routed experts
   double joining_s = 0, joining_experts_s = 0;  // The same for a prompt in a step that reads the weights anyway
   ServingEngine engine = ServingEngine::vllm;
+  std::optional<std::int64_t> held = {};  // Requests that the memory holds; nullopt if its capacity is not on record
 };
 
 // Returns the work of the request's batch as requests in flight, and of its context as tokens of a prompt. The request
@@ -67,6 +68,10 @@ struct ServingWork {
 // that does not hold one request.
 Result<ServingWork> count_serving_work(const model::ModelConfig& config, const ModelRequest& request,
                                        const Machine& machine);
+// Sets the requests in flight to the request's batch: those of them that the memory holds, and the time of their step.
+// Prompts stay as they are. Errors: a memory that does not hold one request.
+Status set_requests(const model::ModelConfig& config, const ModelRequest& request, const Machine& machine,
+                    ServingWork& work);
 
 struct ServedTimes {
   ServingEngine engine = ServingEngine::vllm;

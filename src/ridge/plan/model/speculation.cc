@@ -34,24 +34,6 @@ Result<double> find_seconds(const ModelRequest& request, const ModelStep& step) 
   return step.predicted_s->expected;
 }
 
-Result<SpeculationStep> predict_speculation_step(const model::ModelConfig& config, const ModelRequest& request,
-                                                 std::int64_t draft_tokens, const Machine& machine) {
-  const SpeculationRequest& speculation = *request.speculation;
-  const std::int64_t context = *request.counts.context;
-  SpeculationStep out{.draft_tokens = draft_tokens,
-                      .tokens = count_accepted_tokens(speculation.acceptance, draft_tokens)};
-  RIDGE_TRY(verification, predict_new_tokens(config, request, draft_tokens + 1, context, machine));
-  RIDGE_TRY(verify_s, find_seconds(request, verification));
-  out.verify_s = verify_s;
-  if (speculation.draft && draft_tokens > 0) {
-    // The context grows by a token in each of the draft's steps; all have the time of the middle one.
-    RIDGE_TRY(draft, predict_new_tokens(*speculation.draft, request, 1, context + (draft_tokens - 1) / 2, machine));
-    RIDGE_TRY(draft_s, find_seconds(request, draft));
-    out.draft_s = static_cast<double>(draft_tokens) * draft_s;
-  }
-  return out;
-}
-
 Status check_speculation(const model::ModelConfig& config, const ModelRequest& request) {
   const SpeculationRequest& speculation = *request.speculation;
   if (speculation.draft_tokens < 1 || speculation.draft_tokens > max_draft_tokens)
@@ -106,6 +88,24 @@ Status add_steps(const model::ModelConfig& config, ModelRequest request, const M
 }
 
 }  // namespace
+
+Result<SpeculationStep> predict_speculation_step(const model::ModelConfig& config, const ModelRequest& request,
+                                                 std::int64_t draft_tokens, const Machine& machine) {
+  const SpeculationRequest& speculation = *request.speculation;
+  const std::int64_t context = *request.counts.context;
+  SpeculationStep out{.draft_tokens = draft_tokens,
+                      .tokens = count_accepted_tokens(speculation.acceptance, draft_tokens)};
+  RIDGE_TRY(verification, predict_new_tokens(config, request, draft_tokens + 1, context, machine));
+  RIDGE_TRY(verify_s, find_seconds(request, verification));
+  out.verify_s = verify_s;
+  if (speculation.draft && draft_tokens > 0) {
+    // The context grows by a token in each of the draft's steps; all have the time of the middle one.
+    RIDGE_TRY(draft, predict_new_tokens(*speculation.draft, request, 1, context + (draft_tokens - 1) / 2, machine));
+    RIDGE_TRY(draft_s, find_seconds(request, draft));
+    out.draft_s = static_cast<double>(draft_tokens) * draft_s;
+  }
+  return out;
+}
 
 double count_accepted_tokens(double acceptance, std::int64_t draft_tokens) {
   double tokens = 0;

@@ -47,6 +47,11 @@ struct Speculation {
 // Returns the average number of tokens of a step.
 double count_accepted_tokens(double acceptance, std::int64_t draft_tokens);
 
+// Returns the step in which the request's batch is verified with this number of draft tokens. The request must have
+// `speculation` and its number of chips. Errors: those of `write_programs`.
+Result<SpeculationStep> predict_speculation_step(const model::ModelConfig& config, const ModelRequest& request,
+                                                 std::int64_t draft_tokens, const Machine& machine);
+
 // Returns the times of a request for decoding that has `speculation` and its number of chips. Errors: those of
 // `write_programs` for the model or the draft, numbers out of range, more tokens than the model has positions.
 Result<Speculation> predict_speculation(const model::ModelConfig& config, const ModelRequest& request,

@@ -5,6 +5,7 @@
 
 #include "ridge/base/contains.h"
 #include "ridge/model/program.h"
+#include "ridge/roofline/sizes/region_formulas.h"
 #include "ridge/program/load.h"
 #include "ridge/program/weights.h"
 #include "ridge/roofline/memory.h"
@@ -25,19 +26,26 @@ std::vector<std::int64_t> list_context_limits(const model::ModelConfig& config, 
   return out;
 }
 
-// Returns a context up to the limit, or one beyond all limits if it is 0. Chunks of a recurrence are full.
-std::int64_t choose_sample_context(const model::ModelConfig& config, std::int64_t limit) {
+// Returns the tokens of a chunk of a recurrence; 0 without chunks.
+std::int64_t count_chunk_tokens(const model::ModelConfig& config) {
+  const bool has_chunks = config.recurrent && !has_mixer(config, model::Mixer::mamba1);
+  return has_chunks ? config.recurrent->chunk : 0;
+}
+
+// Returns a context up to the limit, or one beyond all limits if it is 0. Chunks of a recurrence are full, or all but
+// the last one.
+std::int64_t choose_sample_context(const model::ModelConfig& config, std::int64_t limit, bool has_rest) {
   if (limit > 0) return limit;
-  const std::int64_t chosen = config.indexer ? config.indexer->chosen : 0,
-                     chunk = config.recurrent ? config.recurrent->chunk : 0;
-  const std::int64_t context = std::max<std::int64_t>({64, 4 * config.window, 4 * chosen, 2 * chunk});
+  const std::int64_t chosen = config.indexer ? config.indexer->chosen : 0;
+  const std::int64_t context =
+      std::max<std::int64_t>({64, 4 * config.window, 4 * chosen, 2 * count_chunk_tokens(config)}) + (has_rest ? 1 : 0);
   return config.learned_positions > 0 ? std::min(context, config.learned_positions) : context;
 }
 
 Result<model::ModelPrograms> write_sample(const model::ModelConfig& config, ModelPhase phase,
                                           const model::CountOptions& options, std::int64_t chips,
-                                          std::int64_t limit = 0) {
-  const std::int64_t context = choose_sample_context(config, limit);
+                                          std::int64_t limit = 0, bool has_rest = false) {
+  const std::int64_t context = choose_sample_context(config, limit, has_rest);
   return model::write_programs(config, {.weight_dtype = options.weight_dtype,
                                         .cache_dtype = options.cache_dtype,
                                         .batch = 2,
@@ -222,15 +230,14 @@ std::vector<model::CountOptions> list_formats(const model::ModelConfig& config, 
   return out;
 }
 
-Result<StepFormulas> make_step(const model::ModelConfig& config, ModelPhase phase, const model::CountOptions& formats,
-                               std::int64_t limit, const std::vector<std::string>& free_sizes) {
-  RIDGE_TRY(programs, write_sample(config, phase, formats, 1, limit));
-  StepFormulas out{phase, limit, formats.weight_dtype, formats.cache_dtype, {}};
+Result<StepFormulas> make_step(const model::ModelConfig& config, StepFormulas out,
+                               const std::vector<std::string>& free_sizes) {
+  const model::CountOptions formats{.weight_dtype = out.weight_dtype, .cache_dtype = out.cache_dtype};
+  RIDGE_TRY(programs, write_sample(config, out.phase, formats, 1, out.max_context, out.has_rest));
   for (const model::PartProgram& part : programs.parts) {
     RIDGE_TRY(formula, make_part(part, free_sizes));
-    // The page counts the pairs of attention in chunks, but not other conditions on several indices.
-    const auto has_region = [](const FlatValue& value) { return value.mask && value.mask->mask.region; };
-    if (!config.has_chunks && std::any_of(formula.sizes.computed().begin(), formula.sizes.computed().end(), has_region))
+    // The page counts the pairs of attention in chunks, but no other region.
+    if (!config.has_chunks && !replace_regions(formula.sizes))
       return input_error(fmt::format("{}: a condition of its {} has no formula for --html", config.name, part.name),
                          "--json and --csv have the answer for one size");
     out.parts.push_back(std::move(formula));
@@ -245,7 +252,9 @@ Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, cons
                     .has_chunks = config.has_chunks,
                     .learned_positions = config.learned_positions,
                     .max_positions = config.max_positions};
-  if (config.recurrent) out.recurrent_chunk = config.recurrent->chunk;
+  out.recurrent_chunk = count_chunk_tokens(config);
+  // The formulas of a recurrence hold if a token sees all of a short convolution.
+  if (config.recurrent) out.min_context = std::max(out.min_context, config.recurrent->conv_size);
   out.has_cache = has_mixer(config, model::Mixer::attention);
   out.max_context = config.learned_positions > 0 ? config.learned_positions : max_formula_context;
   RIDGE_TRY(chips, list_chips(config, options));
@@ -259,8 +268,12 @@ Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, cons
       limits.push_back(0);
       for (const std::int64_t limit : limits) {
         if (limit > 0 && limit < out.min_context) continue;
-        RIDGE_TRY(step, make_step(config, phase, formats, limit, out.free_sizes));
-        out.steps.push_back(std::move(step));
+        for (const bool has_rest : {false, true}) {
+          if (has_rest && (phase == ModelPhase::decode || out.recurrent_chunk == 0)) continue;
+          const StepFormulas empty{phase, limit, has_rest, formats.weight_dtype, formats.cache_dtype, {}};
+          RIDGE_TRY(step, make_step(config, empty, out.free_sizes));
+          out.steps.push_back(std::move(step));
+        }
       }
     }
   RIDGE_TRY(count, model::count_model(config, options));

@@ -44,6 +44,7 @@ struct PartFormula {
 struct StepFormulas {
   ModelPhase phase = ModelPhase::decode;
   std::int64_t max_context = 0;  // Contexts for which the formulas hold, unless others have a smaller limit; 0: all
+  bool has_rest = false;         // True if the last chunk of a recurrence has elements after the last token
   DType weight_dtype = DType::bf16, cache_dtype = DType::bf16;
   std::vector<PartFormula> parts = {};
 };

@@ -80,8 +80,10 @@ void add_run(const TrainingRequest& request, TrainingStep& out) {
 
 Status check_training(const TrainingRequest& request, const Machine& machine) {
   const std::int64_t accumulated = request.accumulated.value_or(1);
-  if (accumulated < 1 || request.data_parallel < 1 || request.counts.batch % accumulated != 0 ||
-      request.counts.batch / accumulated % request.data_parallel != 0)
+  if (accumulated < 1) return usage_error(fmt::format("expected --accumulate of at least 1, found {}", accumulated));
+  if (request.data_parallel < 1)
+    return usage_error(fmt::format("expected --dp of at least 1, found {}", request.data_parallel));
+  if (request.counts.batch % accumulated != 0 || request.counts.batch / accumulated % request.data_parallel != 0)
     return usage_error(
         fmt::format("expected a --batch that --dp times --accumulate divides, found --batch {} --dp {} "
                     "--accumulate {}",
@@ -109,12 +111,12 @@ Result<TrainingStep> predict_training(const model::ModelConfig& config, const Tr
   TrainingPredictor predictor(config, request, machine, programs);
   RIDGE_TRY(sized, choose_training_chips(predictor, request, count_fewest_chips(count, request, machine)));
   RIDGE_TRY(out, predictor.predict(sized.layout, sized.accumulated));
-  if (!request.tensor_parallel && request.data_parallel > 1 && out.layout.tensor > 1)
-    out.notes.push_back(fmt::format(
-        "{} chips do not hold the step, so --tp {} is added{}; --zero, --accumulate and --recompute full need "
-        "less memory",
-        request.data_parallel * request.pipeline_parallel, out.layout.tensor,
-        out.fits() ? "" : fmt::format(", but {} do not hold it either", out.layout.chips())));
+  out.is_tensor_chosen = !request.tensor_parallel;
+  if (out.is_tensor_chosen && out.layout.tensor > 1)
+    out.notes.push_back(
+        fmt::format("{}--accumulate and --recompute full need less memory, so that fewer chips may hold "
+                    "the step",
+                    request.data_parallel > 1 ? "--zero, " : ""));
   out.parameters = static_cast<double>(count.active_parameters);
   for (const std::string& time : list_times_not_on_record(machine, out.layout.chips()))
     out.not_on_record.push_back(time);

@@ -69,6 +69,7 @@ struct TrainingStep {
   std::string unavailable = {};  // Reason why there are no numbers; all others are then empty
   model::CountOptions counts = {};
   model::ChipLayout layout = {};
+  bool is_tensor_chosen = false;  // True if the request did not say how many chips divide heads and columns
   Recomputation recomputation = Recomputation::attention;
   std::int64_t zero_stage = 0;
   std::int64_t accumulated = 1;

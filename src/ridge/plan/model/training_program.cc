@@ -56,6 +56,12 @@ bool is_score(const Tensor& tensor) {
   return has_dim(tensor.axes, "S") && (has_dim(tensor.axes, "T") || has_dim(tensor.axes, "U"));
 }
 
+// True for the results with a state for each token, as the scan of Mamba-1 has them. Its kernels do not store them: the
+// backward pass computes them again from the scan's inputs (Gu 2023, arXiv 2312.00752, section 3.3.2).
+bool is_state_of_tokens(const Tensor& tensor) {
+  return has_dim(tensor.axes, "ST") && has_dim(tensor.axes, "IM") && has_dim(tensor.axes, "NM");
+}
+
 // Groups the statements of the backward pass by the module of their forward statements.
 void add_groups(const BackwardPass& backward, Recomputation recomputation, TrainingPart& part) {
   int statement = 0;
@@ -74,7 +80,8 @@ void add_groups(const BackwardPass& backward, Recomputation recomputation, Train
       part.backward_groups.push_back({part.forward_groups[module].module});
       if (recomputation != Recomputation::none)
         for (const int s : part.forward_groups[module].statements)
-          if (is_score(part.program.tensors[part.program.statements[s].result()])) {
+          if (const Tensor& result = part.program.tensors[part.program.statements[s].result()];
+              is_score(result) || is_state_of_tokens(result)) {
             part.backward_groups.back().statements.push_back(s);
             part.recomputed.push_back(s);
           }

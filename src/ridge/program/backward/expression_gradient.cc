@@ -59,7 +59,7 @@ class ExpressionBackward {
     gradients_.back() = NodeGradient{gradient, program_.tensors[expression_.result].axes};
     for (std::size_t i = nodes_.size(); i-- > 0;)
       if (gradients_[i] && !is_constant_[i]) RIDGE_TRY_STATUS(visit(i));
-    RIDGE_TRY_STATUS(add_operand_terms());
+    add_operand_terms();
     return std::move(out_);
   }
 
@@ -300,7 +300,7 @@ class ExpressionBackward {
 
   // Adds one term for each operand: the sum over the nodes that read it. Products with nodes that were named later are
   // written with their names.
-  Status add_operand_terms() {
+  void add_operand_terms() {
     std::vector<int> order;
     std::map<int, NodeGradient> sums;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -318,12 +318,21 @@ class ExpressionBackward {
       sum->second.text += " + " + term;
       unite_axes(sum->second.axes, kept);
     }
-    for (const int tensor : order) {
-      if (sums[tensor].axes.size() != program_.tensors[tensor].axes.size())
-        return input_error(fmt::format("no gradient of {} is known: it is only summed", program_.tensors[tensor].name));
-      out_.push_back({.tensor = tensor, .text = sums[tensor].text});
+    for (const int tensor : order)
+      out_.push_back({.tensor = tensor, .text = repeat(sums[tensor], program_.tensors[tensor].axes)});
+  }
+
+  // Returns the gradient of an operand with these axes. Along an axis of a sum, all elements have the sum's gradient.
+  // An axis of a result comes from an operand, so that a comparison that always holds repeats it: dy * (index(K) >= 0).
+  static std::string repeat(const NodeGradient& gradient, const std::vector<Axis>& axes) {
+    std::string out = gradient.text;
+    bool is_repeated = false;
+    for (const Axis& axis : axes) {
+      if (contains(gradient.axes, axis)) continue;
+      out = fmt::format("{} * (index({}) >= 0)", is_repeated ? out : make_factor(out), format_axis(axis));
+      is_repeated = true;
     }
-    return Done{};
+    return out;
   }
 
   static Error fail(const Node& node) {

@@ -11,9 +11,9 @@ namespace {
 
 std::string step_seconds(double seconds) { return format_with_prefix(seconds, "s"); }
 
-// Seconds of a token of each sequence
+// Seconds of a token of each sequence, not as served
 double seconds_per_token(const ModelOnMachine& x) {
-  return x.speculation ? x.speculation->step.token_s() : x.token_seconds();
+  return x.speculation ? x.speculation->step.token_s() : x.step_seconds();
 }
 
 Json speculation_step_json(const SpeculationStep& x) {
@@ -32,7 +32,7 @@ std::string speculation_text(const ModelOnMachine& x) {
   return fmt::format("with {}, a token of {}{} takes {}{}, {} times as fast as without: {} tokens/s",
                      count_text(s.step.draft_tokens, "draft token"), x.counts.batch == 1 ? "" : "each of ",
                      count_text(x.counts.batch, "sequence"), step_seconds(seconds), s.is_predicted ? "" : " at least",
-                     format_significant(s.plain_s / seconds, 3), rate_text(rate));
+                     rate_text(s.plain_s / seconds), rate_text(rate));
 }
 
 std::string speculation_details_text(const ModelOnMachine& x) {
@@ -79,9 +79,9 @@ std::string token_cost_text(const ModelOnMachine& x) {
   const TokenCost cost = compute_token_cost(x);
   if (!cost.per_million) return {};
   const bool is_bound = x.speculation ? !x.speculation->is_predicted : !x.decode.predicted_s;
-  std::string out = fmt::format("{} per million output tokens{}, decoding alone",
-                                format_significant(*cost.per_million, 3), is_bound ? " at least" : "");
-  if (cost.served_per_million) out += fmt::format("; {} as served", format_significant(*cost.served_per_million, 3));
+  std::string out = fmt::format("{} per million output tokens{}, decoding alone", rate_text(*cost.per_million),
+                                is_bound ? " at least" : "");
+  if (cost.served_per_million) out += fmt::format("; {} as served", rate_text(*cost.served_per_million));
   if (cost.joules)
     out += fmt::format("; {} per token with all chips at full power", format_with_prefix(*cost.joules, "J"));
   return out;

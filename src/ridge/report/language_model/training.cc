@@ -16,12 +16,19 @@ std::string training_bytes(double bytes) { return format_with_prefix(bytes, "B")
 std::string training_seconds(double seconds) { return format_with_prefix(seconds, "s"); }
 
 std::string chips_of(const TrainingStep& x) { return chips_text(x.machine, x.layout.chips()); }
+
+// " (--tp 2 is chosen: the fewest chips that hold the step)"; empty if it was given or is 1.
+std::string chosen_text(const TrainingStep& x) {
+  if (!x.is_tensor_chosen || x.layout.tensor < 2) return {};
+  return fmt::format(" (--tp {} is chosen: the {})", x.layout.tensor,
+                     x.fits() ? "fewest chips that hold the step" : "most chips that divide the model");
+}
 double tokens_per_s(const TrainingStep& x) { return x.tokens() / x.seconds(); }
 
 // "33.1 days", "5.20 hours"
 std::string duration_text(double seconds) {
   const double days = seconds / 86400;
-  if (days < 2) return fmt::format("{} hours", format_significant(24 * days, 3));
+  if (days < 2) return fmt::format("{} hours", rate_text(24 * days));
   return fmt::format("{} days", rate_text(days));
 }
 
@@ -67,7 +74,7 @@ std::string run_flops_text(const TrainingStep& x) {
   return fmt::format("{} with attention over {}; 6 N D = {} for {} active parameters, {} tokens per parameter",
                      flops_text(x.run->flops), count_text(*x.counts.context, "token"),
                      flops_text(6 * x.parameters * tokens), format_with_prefix(x.parameters, ""),
-                     format_significant(tokens / x.parameters, 3));
+                     rate_text(tokens / x.parameters));
 }
 
 std::string loss_line(const TrainingStep& x) {
@@ -137,12 +144,13 @@ std::string training_table(const TrainingStep& x, const TextStyle& style) {
     const ModuleStep& m = each.step;
     const double layers = each.count(), seconds = layers * m.bound_s;
     const bool is_overlapped = each.is_overlapped;
-    const double expected = m.predicted_s ? layers * m.predicted_s->expected : 0,
+    // What overlaps has no part in the expected time; like other exchanges, it has its bound.
+    const double expected = m.predicted_s ? layers * m.predicted_s->expected : is_overlapped * seconds,
                  share = (x.predicted_s ? expected : seconds) / x.seconds();
-    cells.push_back({std::string(name(each.pass)), m.part, m.module, is_overlapped ? "" : std::to_string(m.layers),
+    cells.push_back({std::string(name(each.pass)), m.part, m.module, is_overlapped ? "" : group_digits(m.layers),
                      is_overlapped ? "overlapped" : format_percent(share), format_with_prefix(layers * m.flops, "FLOP"),
                      training_bytes(layers * m.bytes), std::string(name(m.limiter)), training_seconds(seconds)});
-    if (x.predicted_s) cells.back().push_back(m.predicted_s ? training_seconds(expected) : "-");
+    if (x.predicted_s) cells.back().push_back(m.predicted_s || is_overlapped ? training_seconds(expected) : "-");
     if (!is_overlapped) shown_s += expected;
   }
   if (x.layout.pipeline > 1) {
@@ -179,7 +187,7 @@ std::string training_machines_table(const std::vector<TrainingStep>& machines, c
       cells.back().resize(cells[0].size(), "-");
       continue;
     }
-    std::vector<std::string> row{x.machine + (x.fits() ? "" : " (does not fit)"), std::to_string(x.layout.chips())};
+    std::vector<std::string> row{x.machine + (x.fits() ? "" : " (does not fit)"), group_digits(x.layout.chips())};
     if (is_predicted) row.push_back(x.predicted_s ? training_seconds(x.predicted_s->expected) : "-");
     row.insert(row.end(), {training_seconds(x.step_s), rate_text(x.tokens_per_s_per_chip()),
                            format_percent(x.expected_utilisation())});
@@ -290,18 +298,37 @@ Json training_json(const TrainingStep& x) {
   return out;
 }
 
-// Returns the line above the table.
+// Returns the line above the table: which machine gives the most tokens per second and chip, and how much more than the
+// next.
 std::string training_comparison_line(const model::ModelCount& count, const std::vector<TrainingStep>& machines) {
-  const auto value = [](const TrainingStep& x) {
-    return x.unavailable.empty() && x.fits() ? x.tokens_per_s_per_chip() : 0;
-  };
-  const auto best = std::max_element(machines.begin(), machines.end(),
-                                     [&](const auto& a, const auto& b) { return value(a) < value(b); });
   const std::string step = fmt::format("a training step of {} of {}", count_text(count.options.batch, "sequence"),
                                        count_text(*count.options.context, "token"));
-  if (value(*best) == 0) return fmt::format("{}: {} fits on none of the machines", count.name, step);
-  return fmt::format("{}: with {}, a chip of {} gives the most tokens/s: {}{}", count.name, step, best->machine,
-                     best->predicted_s ? "" : "at most ", rate_text(value(*best)));
+  std::vector<const TrainingStep*> ranked;
+  for (const TrainingStep& x : machines)
+    if (x.unavailable.empty() && x.fits()) ranked.push_back(&x);
+  if (ranked.empty()) return fmt::format("{}: {} fits on none of the machines", count.name, step);
+  std::stable_sort(ranked.begin(), ranked.end(), [](const TrainingStep* a, const TrainingStep* b) {
+    return a->tokens_per_s_per_chip() > b->tokens_per_s_per_chip();
+  });
+  const auto predicted =
+      std::count_if(ranked.begin(), ranked.end(), [](const TrainingStep* x) { return x->predicted_s.has_value(); });
+  if (predicted > 0 && predicted < std::ssize(ranked))
+    return fmt::format("{}: {}; machines with a prediction and those with a bound are not comparable", count.name,
+                       step);
+  const TrainingStep& best = *ranked.front();
+  std::string out =
+      fmt::format("{}: with {}, a chip of {} gives the most tokens/s: {}{}", count.name, step, best.machine,
+                  best.predicted_s ? "" : "at most ", rate_text(best.tokens_per_s_per_chip()));
+  if (ranked.size() > 1)
+    out += times_as_many_text(best.tokens_per_s_per_chip() / ranked[1]->tokens_per_s_per_chip(), ranked[1]->machine);
+  const bool lacks_more = std::any_of(ranked.begin(), ranked.end(), [&](const TrainingStep* x) {
+    return x->not_on_record.size() < best.not_on_record.size();
+  });
+  if (lacks_more) out += fmt::format("; times of {} are too low to compare, see below", best.machine);
+  for (const TrainingStep& x : machines)
+    if (x.unavailable.empty() && !chosen_text(x).empty())
+      out += fmt::format("; --tp {} is chosen on {}", x.layout.tensor, x.machine);
+  return out;
 }
 
 }  // namespace
@@ -313,13 +340,18 @@ std::string render_text(const model::ModelCount& count, const std::vector<Traini
   if (machines.size() > 1) {
     add_line(training_comparison_line(count, machines));
     out += training_machines_table(machines, style);
-    for (const TrainingStep& each : machines)
+    const bool is_predicted =
+        std::any_of(machines.begin(), machines.end(), [](const TrainingStep& x) { return x.predicted_s.has_value(); });
+    for (const TrainingStep& each : machines) {
       for (const std::string& caveat : list_training_caveats(each)) add_line(caveat);
+      if ((is_predicted || !each.remark.empty()) && each.unavailable.empty() && !each.predicted_s)
+        add_line(missing_prediction_text("tokens/s", each.machine, each.remark));
+    }
     return out;
   }
   const TrainingStep& x = machines.front();
-  add_line(fmt::format("{} on {}{}: {}", count.name, chips_of(x), x.fits() ? "" : ", whose memory is too small",
-                       x.run ? run_text(x) : step_text(x)));
+  add_line(fmt::format("{} on {}{}{}: {}", count.name, chips_of(x), chosen_text(x),
+                       x.fits() ? "" : ", whose memory is too small", x.run ? run_text(x) : step_text(x)));
   if (x.run) {
     add_line("run  " + run_flops_text(x));
     add_line("loss  " + loss_line(x));

@@ -73,10 +73,10 @@ std::string training_layouts_table(const TrainingLayoutReport& report, const std
     std::vector<std::string> row;
     if (has_machines) row.push_back(x.machine);
     for (const std::int64_t number : {x.layout.chips(), x.layout.tensor, x.layout.pipeline, x.layout.data})
-      row.push_back(std::to_string(number));
-    if (has_experts) row.push_back(std::to_string(x.layout.expert));
+      row.push_back(group_digits(number));
+    if (has_experts) row.push_back(group_digits(x.layout.expert));
     row.insert(row.end(),
-               {std::to_string(x.accumulated), format_with_prefix(x.step_s, "s"), rate_text(x.tokens_per_s_per_chip()),
+               {group_digits(x.accumulated), format_with_prefix(x.step_s, "s"), rate_text(x.tokens_per_s_per_chip()),
                 format_percent(x.utilisation()), format_percent(x.idle_s / x.step_s),
                 format_percent(std::max(0.0, x.exposed_s()) / x.step_s), format_with_prefix(x.memory.total(), "B")});
     cells.push_back(std::move(row));

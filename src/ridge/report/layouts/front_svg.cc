@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/language_model/answer_texts.h"
 #include "ridge/report/layouts/layouts.h"
 #include "ridge/report/svg/curves.h"
 
@@ -53,10 +54,9 @@ std::string draw_front(const LayoutRanking& ranking, std::size_t number, const F
   std::string out = draw_polyline(series, points, find_dashes(number));
   for (std::size_t i = 0; i < points.size(); ++i) {
     const LayoutTimes& x = ranking.layouts[i];
-    const std::string tip =
-        fmt::format("{}, {}, {} sequence{}: {} tokens/s a sequence, {} a chip", describe_chips(x),
-                    describe_layout(x.layout), group_digits(x.batch), x.batch == 1 ? "" : "s",
-                    format_significant(1 / x.token_s, 3), format_significant(x.tokens_per_s_per_chip(), 4));
+    const std::string tip = fmt::format("{}, {}, {} sequence{}: {} tokens/s a sequence, {} a chip", describe_chips(x),
+                                        describe_layout(x.layout), group_digits(x.batch), x.batch == 1 ? "" : "s",
+                                        rate_text(1 / x.token_s), rate_text(x.tokens_per_s_per_chip(), 4));
     out += fmt::format("<circle class=\"dot s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"><title>{}</title></circle>\n",
                        series, points[i].x, points[i].y, escape_xml(tip));
   }

@@ -46,7 +46,7 @@ std::string absence_line(const LayoutReport& report) {
   if (!slow.empty()) {
     const LayoutTimes& x = find_largest(slow, count_tokens_per_s);
     return fmt::format("{}: no layout reaches {} tokens/s a sequence of {}; {} on {} comes closest with {}",
-                       report.count.name, format_significant(*report.request.rate), tokens, describe_layout(x.layout),
+                       report.count.name, rate_text(*report.request.rate, 4), tokens, describe_layout(x.layout),
                        chips_with_hosts(x), rate_text(1 / x.token_s));
   }
   const std::vector<LayoutTimes> unfit = collect_layouts(report, &LayoutRanking::unfit);
@@ -65,7 +65,7 @@ std::string result_text(const LayoutReport& report, const LayoutTimes& x) {
                        format_with_prefix(x.step_s(), "s"), chip_rate);
   if (report.request.rate)
     return fmt::format("at most {} with {} tokens/s a sequence ({} of {})", chip_rate,
-                       format_significant(*report.request.rate), sequences, tokens);
+                       rate_text(*report.request.rate, 4), sequences, tokens);
   return fmt::format("a token of {}{} of {} takes {} at least, {}", x.batch == 1 ? "" : "each of ", sequences, tokens,
                      format_with_prefix(x.step_s(), "s"), chip_rate);
 }
@@ -124,12 +124,12 @@ std::string layouts_table(const LayoutReport& report, const std::vector<LayoutTi
   add_column(has_machines, "machine", [](const Times& x) { return x.machine; });
   add_column(true, "chips", [](const Times& x) { return group_digits(x.layout.chips()); });
   add_column(has_hosts, "hosts", [](const Times& x) { return or_dash(x.hosts); });
-  add_column(true, "tp", [](const Times& x) { return std::to_string(x.layout.tensor); });
-  add_column(true, "pp", [](const Times& x) { return std::to_string(x.layout.pipeline); });
-  add_column(true, "dp", [](const Times& x) { return std::to_string(x.layout.data); });
-  add_column(has_experts, "ep", [](const Times& x) { return std::to_string(x.layout.expert); });
+  add_column(true, "tp", [](const Times& x) { return group_digits(x.layout.tensor); });
+  add_column(true, "pp", [](const Times& x) { return group_digits(x.layout.pipeline); });
+  add_column(true, "dp", [](const Times& x) { return group_digits(x.layout.data); });
+  add_column(has_experts, "ep", [](const Times& x) { return group_digits(x.layout.expert); });
   add_column(has_batches, "sequences", [](const Times& x) { return group_digits(x.batch); });
-  add_column(is_decode, "tokens/s a sequence", [](const Times& x) { return format_significant(1 / x.token_s, 3); });
+  add_column(is_decode, "tokens/s a sequence", [](const Times& x) { return rate_text(1 / x.token_s); });
   add_column(true, "tokens/s a chip", [](const Times& x) { return rate_text(x.tokens_per_s_per_chip()); });
   add_column(is_decode, "a token, at least", [](const Times& x) { return format_with_prefix(x.token_s, "s"); });
   add_column(true, is_decode ? "first token, at least" : "prefill, at least",

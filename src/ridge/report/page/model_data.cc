@@ -221,6 +221,7 @@ std::string model_page_data(const ModelPage& page) {
   for (const StepFormulas& step : formulas.steps) {
     Json one{{"phase", name(step.phase)},
              {"max_context", step.max_context},
+             {"has_rest", step.has_rest},
              {"weights", dtype_name(step.weight_dtype)},
              {"cache", dtype_name(step.cache_dtype)},
              {"parts", Json::array()}};

@@ -18,7 +18,7 @@ function findFront(model, query) {
 }
 
 const frontTip = ({machine, chips, batch, speed, throughput}) =>
-  `${chipsText({chips, machine})}, ${countText(batch, 'sequence')}: ${significant(speed, 3)} tokens/s a sequence, ${rateText(throughput)} tokens/s a chip` +
+  `${chipsText({chips, machine})}, ${countText(batch, 'sequence')}: ${rateText(speed)} tokens/s a sequence, ${rateText(throughput)} tokens/s a chip` +
   lackingTimes({machine, chips}).map((time) => `; too high without ${time}`).join('');
 
 // Returns the numbers 1, 2 and 5 times powers of ten between two numbers.
@@ -88,7 +88,7 @@ function summarizeAnswer(model, query) {
 const marked = (text) => (x, row) => markTooLow(text(x), row);
 
 function showMachines(host, rows) {
-  const shown = (x) => x, speed = (x) => significant(x, 3);
+  const shown = (x) => x, speed = rateText;
   // Columns of an estimate that some machine has: its interval next to the bound.
   const estimates = [['served', 'served'], ['planned', 'kernels']].filter(([key]) => rows.some((m) => m[key])).flatMap(([key, title]) => [
     ['', `a token, ${title}`, (m) => m[key]?.token, intervalText], ['', `first token, ${title}`, (m) => m[key]?.first, intervalText, 'wide']]);
@@ -102,6 +102,6 @@ function showMachines(host, rows) {
 function showFrontTable(host, fronts) {
   const shown = (x) => x, columns = [
     ['', 'machine', (p) => p.machine.name, shown], ['', 'chips', (p) => p.chips, grouped], ['', 'sequences', (p) => p.batch, grouped],
-    ['', 'tokens/s a sequence', (p) => p.speed, marked((x) => significant(x, 3))], ['', 'tokens/s a chip', (p) => p.throughput, marked(rateText)]];
+    ['', 'tokens/s a sequence', (p) => p.speed, marked(rateText)], ['', 'tokens/s a chip', (p) => p.throughput, marked(rateText)]];
   showTable(host, columns, fronts.flat());
 }

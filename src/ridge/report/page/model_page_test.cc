@@ -104,7 +104,7 @@ Result<std::vector<ModelOnMachine>> predict_served_or_bound(const std::string& n
   return api::predict_model(name, request, {machine});
 }
 
-// Returns the data of a model's page, and queries with the program's answers; null if the page has no formula for it.
+// Returns the data of a model's page, and queries with the program's answers.
 Json model_case_json(const std::string& name, std::mt19937_64& random) {
   const std::vector<MachineChoice> machines{"h200", "mi300x", "b200", "h100", "tpu_v5p"};
   ModelRequest first{.counts = {.context = 64}, .tensor_parallel = 1};
@@ -112,12 +112,6 @@ Json model_case_json(const std::string& name, std::mt19937_64& random) {
   EXPECT_TRUE(answers) << name << (answers ? "" : answers.error().message);
   first.serving = ServingRequest{.output_tokens = 64};
   const auto page = api::make_page(name, first, machines, *answers);
-  if (const auto config = model::find_config(name); config && config->recurrent) {
-    EXPECT_FALSE(page) << name;
-    EXPECT_EQ(page.error().message, fmt::format("{}: a condition of its layer, {} has no formula for --html", name,
-                                                name.starts_with("qwen") ? "linear attention" : "mamba"));
-    return nullptr;
-  }
   EXPECT_TRUE(page) << name << (page ? "" : page.error().message);
   Json queries = Json::array();
   while (queries.size() < points_per_model) {
@@ -152,8 +146,7 @@ TEST(ModelPage, ScriptsAnswerAsTheCommandLine) {
   std::mt19937_64 random(20261130);
   Json all = Json::array();
   const TemporaryFolder folder;
-  for (const std::string& name : model::shipped_names())
-    if (Json one = model_case_json(name, random); !one.is_null()) all.push_back(std::move(one));
+  for (const std::string& name : model::shipped_names()) all.push_back(model_case_json(name, random));
   const std::string file = folder.path() + "/points.json", source = RIDGE_SOURCE_DIR;
   ASSERT_TRUE(write_file(file, all.dump()).ok());
   const NodeResult result =

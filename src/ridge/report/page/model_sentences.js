@@ -1,6 +1,6 @@
 // The sentences of the command line about a model on a machine (report/model_machine.cc), at the bound.
 
-const rateText = (perSecond) => (perSecond < 100 ? significant(perSecond, 3) : grouped(Math.round(perSecond)));
+const rateText = (perSecond) => (perSecond < 999.5 ? significant(perSecond, 3) : grouped(Math.round(perSecond)));
 const countText = (count, what) => `${grouped(count)} ${what}${count === 1 ? '' : 's'}`;
 const bytesText = (bytes) => engineering(bytes, 'B');
 function chipsText({chips, machine}) {
@@ -11,7 +11,7 @@ function chipsText({chips, machine}) {
 function phaseSentence({query: {phase, batch, context}, step, sequences, tokens}) {
   const time = `${seconds(step.bound)} at least`, rate = rateText(tokens / step.bound);
   if (phase === 'prefill') return `prefill of ${countText(sequences, 'sequence')} of ${countText(context, 'token')} takes ${time}: ${rate} tokens/s`;
-  const each = batch === 1 ? '' : `, ${significant(1 / step.bound, 3)} a sequence`;
+  const each = batch === 1 ? '' : `, ${rateText(1 / step.bound)} a sequence`;
   return `a token of ${batch === 1 ? '' : 'each of '}${countText(batch, 'sequence')} takes ${time}: ${rate} tokens/s${each}`;
 }
 
@@ -25,8 +25,10 @@ function memorySentence({query: {batch, context}, step, capacity, fits, maxBatch
   if (capacity !== null) out += `; ${fits ? 'fits' : 'DOES NOT FIT'} in ${bytesText(capacity)}`;
   if (capacity !== null && fits && step.memory > 0.9 * capacity) out += ' with less than 10 % left for prefill and the engine';
   if (maxBatch === null) return out;
-  if (maxContext === null) return `${out}; decoding holds up to ${countText(maxBatch, 'sequence')}`;
-  return `${out}; decoding holds up to ${countText(maxBatch, 'sequence')} of ${countText(context, 'token')}, or ${countText(batch, 'sequence')} of ${countText(maxContext, 'token')}`;
+  out += `; decoding holds ${maxBatch > 0 ? `up to ${countText(maxBatch, 'sequence')}` : 'no sequence'}`;
+  if (maxContext === null) return out;
+  const joinedBy = maxContext === 0 ? 'and not' : maxBatch > 0 ? 'or' : 'but';
+  return `${out} of ${countText(context, 'token')}, ${joinedBy} ${countText(batch, 'sequence')} of ${countText(Math.max(maxContext, 1), 'token')}`;
 }
 
 function boundSentence({step}) {

@@ -7,9 +7,12 @@ function parseModel(data) {
   return {...data, counts: data.counts.map(toTerms), bySizes: new Map(data.chips.map((c) => [c.chips, c]))};
 }
 
+// True if the last chunk of a recurrence has elements after the last token of prefill.
+const hasRest = ({recurrent_chunk: chunk}, phase, context) => phase === 'prefill' && chunk > 0 && context > chunk && context % chunk > 0;
+
 // Returns the formulas of a phase: those with a limit are first.
 function findStep(model, phase, {weights, cache, context}) {
-  const holds = (s) => s.max_context === 0 || context <= s.max_context;
+  const rest = hasRest(model, phase, context), holds = (s) => s.has_rest === rest && (s.max_context === 0 || context <= s.max_context);
   return model.steps.find((s) => s.phase === phase && s.weights === weights && s.cache === cache && holds(s));
 }
 
