@@ -50,7 +50,7 @@ KernelConstants initial_kernel_constants() {
   KernelConstants out = kernel_constants();
   out.gemv_cycles_per_line = 10;
   out.gemv_cycles_per_word = 4;
-  out.f32_stage_cycles = out.f32_load_cycles = 500;
+  out.f32_load_cycles = 500;
   out.f32_item_cycles = 4000;
   out.f32_split_cycles = 10000;
   out.gated_pass_launch_cycles = 10000;
@@ -99,8 +99,7 @@ void fit_f32_products(const std::vector<TimedF32Product>& timings, const DeviceN
                       KernelConstants& numbers) {
   const KernelConstantsOverride tried(numbers);
   descend(numbers,
-          {&KernelConstants::f32_stage_cycles, &KernelConstants::f32_load_cycles, &KernelConstants::f32_item_cycles,
-           &KernelConstants::f32_split_cycles},
+          {&KernelConstants::f32_load_cycles, &KernelConstants::f32_item_cycles, &KernelConstants::f32_split_cycles},
           [&] {
             double sum = 0;
             for (const TimedF32Product& x : timings)

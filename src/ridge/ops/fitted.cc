@@ -11,7 +11,6 @@ constexpr NamedNumber<KernelConstants> kernel_constant_fields[] = {
     {"gemv_line", &KernelConstants::gemv_cycles_per_line},
     {"gemv_word", &KernelConstants::gemv_cycles_per_word},
     {"gemv_wait", &KernelConstants::gemv_wait_cycles},
-    {"f32_stage", &KernelConstants::f32_stage_cycles},
     {"f32_load", &KernelConstants::f32_load_cycles},
     {"f32_item", &KernelConstants::f32_item_cycles},
     {"f32_split", &KernelConstants::f32_split_cycles},

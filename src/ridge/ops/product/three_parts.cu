@@ -104,6 +104,12 @@ __device__ void split_two(float x, float y, std::uint32_t (&parts)[Config::parts
   }
 }
 
+// Returns the offset in bytes of group `four` of four elements of k of a row in a tile of parts: rows of 128 bytes
+// whose units of 16 bytes are swizzled.
+__device__ constexpr std::uint32_t part_offset(int row, int four) {
+  return static_cast<std::uint32_t>(row * 128 + (four / 2 ^ row % 8) * 16 + four % 2 * 8);
+}
+
 // The elements of an operand's stage that a loading thread has in registers, four at a time. If lines are along k, a
 // group is four elements of a line; otherwise four lines of k are loaded and transposed in registers.
 template <int rows> struct StageLoader {
@@ -161,31 +167,33 @@ template <int rows> struct StageLoader {
     }
   }
 
-  // Writes the parts of four elements of k of a row.
-  __device__ static void write_four(const float (&v)[4], std::uint32_t tiles, int row, int four,
-                                    std::uint32_t& exceptional) {
+  // Writes the parts of four elements of k of a row; `to` is their address in the tile of the first part.
+  __device__ static void write_four(const float (&v)[4], std::uint32_t to, std::uint32_t& exceptional) {
     std::uint32_t low[Config::parts], high[Config::parts];
     split_two(v[0], v[1], low, exceptional);
     split_two(v[2], v[3], high, exceptional);
-    const std::uint32_t to = tiles + row * 128 + (four / 2 ^ row % 8) * 16 + four % 2 * 8;
 #pragma unroll
     for (int i = 0; i < Config::parts; ++i) store_pair(to + i * rows * 128, low[i], high[i]);
   }
+  // Addresses of different rows differ by constants or by a few bits: more addresses in registers would be spilled.
   __device__ void write_parts(bool along_k, std::uint32_t tiles, int thread, std::uint32_t& exceptional) const {
     if (along_k) {
+      constexpr int rows_apart = loading_threads / fours;
+      static_assert(rows_apart % 8 == 0, "the swizzle of rows this far apart must be the same");
+      const std::uint32_t first = tiles + part_offset(thread / fours, thread % fours);
 #pragma unroll
-      for (int i = 0; i < per_thread; ++i)
-        write_four(x[i], tiles, thread / fours + i * (loading_threads / fours), thread % fours, exceptional);
+      for (int i = 0; i < per_thread; ++i) write_four(x[i], first + i * rows_apart * 128, exceptional);
       return;
     }
 #pragma unroll
     for (int i = 0; i < blocks_per_thread; ++i) {
       const Block block = block_of(i, thread);
       if (!block.exists) continue;
+      const std::uint32_t first = tiles + part_offset(block.row, block.four);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float v[4] = {x[4 * i][j], x[4 * i + 1][j], x[4 * i + 2][j], x[4 * i + 3][j]};
-        write_four(v, tiles, block.row + j, block.four, exceptional);
+        write_four(v, (first ^ j * 16) + j * 128, exceptional);  // The tiles are aligned, and row % 4 is 0
       }
     }
   }
@@ -315,10 +323,12 @@ template <int n, int stages> struct PartsMultiplier {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     constexpr bool along_rows = run == sm90::RunDirection::row;
     float* const mine = s.staging[warp];
-#pragma unroll
+#pragma unroll 1
     for (int step = 0; step < n / 16; ++step) {
       __syncwarp();
-      sm90::stage_sums<16>(mine, sums + step * 8);
+#pragma unroll
+      for (int i = 0; i < n / 16; ++i)  // Registers are indexed by constants
+        if (i == step) sm90::stage_sums<16>(mine, sums + i * 8);
       __syncwarp();
       const auto store = [&]<bool across>() {
         const int r = across ? lane / 2 : lane / 16 * 8, c = across ? lane % 2 * 8 : lane % 16;

@@ -24,7 +24,7 @@ double stage_cycles(const Config& c) {
   const KernelConstants& f = kernel_constants();
   const double groups = Config::m / 16.0 + std::max(c.n / 16, 1);  // Of four elements of k that a thread loads
   const double multiply = Config::products * Config::k / 16.0 * Config::m / 64.0 * std::max(c.n / 2, 16);
-  const double load = f.f32_stage_cycles + f.f32_load_cycles * groups;
+  const double load = f.f32_load_cycles * groups;
   return std::max({multiply, load, c.stages == 2 ? (multiply + load) / 2 : 0});
 }
 
