@@ -6,7 +6,7 @@
 #include "fit_models/loops.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/fitted.h"
-#include "ridge/ops/product/three_parts.h"
+#include "ridge/ops/product/f32/three_parts.h"
 
 namespace ridge::fit {
 
@@ -23,7 +23,7 @@ struct TimedAttentionBackward {
   ops::AttentionBackwardProblem problem;
   double measured_s = 0;
 };
-struct TimedF32Product {  // on tensor cores (ops/product/three_parts.h)
+struct TimedF32Product {  // on tensor cores (ops/product/f32/three_parts.h)
   ops::MatmulCall call;
   ops::cuda::ThreePartsChoice choice;
   double measured_s = 0;

@@ -171,7 +171,7 @@ TEST_F(CliTest, ModelComparesFormats) {
   EXPECT_EQ(
       one.out,
       "llama_3_8b: with 1 sequence of 256 tokens, a chip of h100 with int4 gives the most tokens/s: at most 859, 1.96 "
-      "times as many as h100 with e4m3\n"
+      "times that of h100 with e4m3\n"
       "machine  weights  chips  sequences  tokens/s a sequence  tokens/s a chip  a token, at least  first token, at "
       "least  memory a chip  sequences that fit\n"
       "h100        int4      1          1                  859              859           1.164 ms               "

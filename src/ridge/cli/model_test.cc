@@ -72,7 +72,7 @@ TEST_F(CliTest, ModelChoosesChipsAndBatchForARate) {
   const ProcessResult found = ridge(command);
   EXPECT_TRUE(
       found.out.starts_with("llama_3_70b: with 50 tokens/s a sequence of 8 192 tokens, a chip of b200 gives the "
-                            "most tokens/s: at most 2 259 (8 x b200, 361 sequences), 2.56 times as many as h200; times "
+                            "most tokens/s: at most 2 259 (8 x b200, 361 sequences), 2.56 times that of h200; times "
                             "of b200 are too low to "
                             "compare, see below\n"))
       << found.out;
@@ -202,7 +202,7 @@ TEST_F(CliTest, ModelComparesServedTimesAndDraftTokens) {
   const std::string served = with({"--serve", "--output-tokens", "1024"});
   EXPECT_TRUE(
       served.starts_with("llama_3_70b: with 64 sequences of 1 024 tokens, a chip of h200 gives the most "
-                         "tokens/s: 700 (4 x h200, served), 1.17 times as many as h100\n"))
+                         "tokens/s: 700 (4 x h200, served), 1.17 times that of h100\n"))
       << served;
   EXPECT_NE(served.find("\nh200         4         64                 44.6              700"), std::string::npos)
       << served;

@@ -22,7 +22,7 @@ TEST_F(CliTest, ModelPredictsATrainingStep) {
                                        "--on", "h100,h200,sn10", "--dp", "2"});
   EXPECT_TRUE(
       several.out.starts_with("llama_3_8b: with a training step of 8 sequences of 512 tokens, a chip of h200 "
-                              "gives the most tokens/s: at most 14 499, 1.29 times as many as h100; --tp 2 is chosen "
+                              "gives the most tokens/s: at most 14 499, 1.29 times that of h100; --tp 2 is chosen "
                               "on h100\n"))
       << several.out;
   EXPECT_NE(several.out.find("\nmachine 'sn10' has no link on record\n"), std::string::npos) << several.out;

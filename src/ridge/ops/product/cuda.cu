@@ -9,9 +9,9 @@
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/f32/multiply.h"
 #include "ridge/ops/product/gemv.h"
 #include "ridge/ops/product/sm90.h"
-#include "ridge/ops/product/three_parts.h"
 
 namespace ridge::ops::cuda {
 

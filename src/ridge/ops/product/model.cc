@@ -9,7 +9,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
-#include "ridge/ops/product/three_parts.h"
+#include "ridge/ops/product/f32/three_parts.h"
 #include "ridge/ops/product/time/epilogue_seconds.h"
 #include "ridge/ops/product/time/plan_properties.h"
 #include "ridge/ops/product/trace.h"

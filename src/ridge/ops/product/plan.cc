@@ -12,10 +12,10 @@
 #include "ridge/base/ceil_div.h"
 #include "ridge/ops/product/closed_form.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/f32/three_parts.h"
 #include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
-#include "ridge/ops/product/three_parts.h"
 #include "ridge/ops/product/time/correction.h"
 
 namespace ridge::ops::cuda {

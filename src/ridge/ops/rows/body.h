@@ -67,7 +67,7 @@ template <class V, class X> void run_log_sum_exp(const RowRun& run, const X* x) 
   }
 }
 
-// Whether a pair of formats has kernels of its own. With vector instructions these are the pairs that models use,
+// Says whether a pair of formats has kernels of its own. With vector instructions these are the pairs that models use,
 // because conversion in a loop of its own takes up to a third of the time. Each kernel takes about a second to compile.
 template <class V, class X, class Y>
 constexpr bool has_own_kernels = V::has_even_odd

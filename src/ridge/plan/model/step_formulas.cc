@@ -5,11 +5,11 @@
 
 #include "ridge/base/contains.h"
 #include "ridge/model/program.h"
-#include "ridge/roofline/sizes/region_formulas.h"
 #include "ridge/program/load.h"
 #include "ridge/program/weights.h"
 #include "ridge/roofline/memory.h"
 #include "ridge/roofline/sizes/formulas.h"
+#include "ridge/roofline/sizes/region_formulas.h"
 
 namespace ridge {
 namespace {

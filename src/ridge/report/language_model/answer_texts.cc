@@ -40,8 +40,8 @@ std::string missing_prediction_text(std::string_view what, const std::string& ma
 
 std::string times_as_many_text(double times, const std::string& other) {
   const double rounds_to_one = 1.005;
-  if (times < rounds_to_one) return ", as many as " + other;
-  return fmt::format(", {} times as many as {}", rate_text(times), other);
+  if (times < rounds_to_one) return ", the same as " + other;
+  return fmt::format(", {} times that of {}", rate_text(times), other);
 }
 
 }  // namespace ridge

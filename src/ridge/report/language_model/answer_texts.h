@@ -19,7 +19,7 @@ std::string chips_text(const std::string& machine, std::int64_t chips, const std
 std::string not_on_record_text(const std::string& machine, const std::vector<std::string>& times);
 // Returns why an answer is at the bound, after a colon: "b200: tokens/s at the bound, because …"
 std::string missing_prediction_text(std::string_view what, const std::string& machine, const std::string& remark);
-// ", 1.25 times as many as h100"; with almost equal rates ", as many as h100"
+// ", 1.25 times that of h100"; with almost equal rates ", the same as h100"
 std::string times_as_many_text(double times, const std::string& other);
 
 }  // namespace ridge

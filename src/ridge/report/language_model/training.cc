@@ -144,7 +144,7 @@ std::string training_table(const TrainingStep& x, const TextStyle& style) {
     const ModuleStep& m = each.step;
     const double layers = each.count(), seconds = layers * m.bound_s;
     const bool is_overlapped = each.is_overlapped;
-    // What overlaps has no part in the expected time; like other exchanges, it has its bound.
+    // An overlapped exchange has no part in the expected time, but its bound like the others.
     const double expected = m.predicted_s ? layers * m.predicted_s->expected : is_overlapped * seconds,
                  share = (x.predicted_s ? expected : seconds) / x.seconds();
     cells.push_back({std::string(name(each.pass)), m.part, m.module, is_overlapped ? "" : group_digits(m.layers),

@@ -9,7 +9,7 @@
 namespace ridge {
 
 // Replaces the regions among the values by polynomials, at least 0. Returns false if one has no polynomial of degree 2
-// in each of S = ST, SC = SP and SL = SK that has its count at all tried sizes.
+// in each of S = ST, SC = SP and SL = SK that has its count at all tested sizes.
 bool replace_regions(FlatSizes& sizes);
 
 }  // namespace ridge

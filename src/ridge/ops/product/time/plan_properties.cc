@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "ridge/ops/product/closed_form.h"
+#include "ridge/ops/product/f32/three_parts.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
-#include "ridge/ops/product/three_parts.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {

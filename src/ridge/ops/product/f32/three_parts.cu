@@ -9,7 +9,7 @@
 // elements beyond the largest bf16 would become infinite: the sums of tiles that contain such elements are computed
 // once more without tensor cores. Elements below 2^-108 have an absolute error of up to 2^-134, because the parts
 // reach the smallest bf16 number.
-#include "ridge/ops/product/three_parts.h"
+#include "ridge/ops/product/f32/multiply.h"
 
 #include <algorithm>
 
@@ -114,7 +114,7 @@ __device__ constexpr std::uint32_t part_offset(int row, int four) {
 // group is four elements of a line; otherwise four lines of k are loaded and transposed in registers.
 template <int rows> struct StageLoader {
   static constexpr int row_blocks = rows / 4;                            // Blocks of four rows
-  static constexpr int blocks_across = row_blocks < 8 ? row_blocks : 8;  // Of a warp, along the lines
+  static constexpr int blocks_across = row_blocks < 8 ? row_blocks : 8;  // Blocks of a warp along the lines
   static constexpr int per_thread = rows * fours / loading_threads;      // Groups of four elements along k
   static constexpr int blocks_per_thread = (per_thread + 3) / 4;
   static constexpr int count = blocks_per_thread * 4;
@@ -147,9 +147,9 @@ template <int rows> struct StageLoader {
       const int left = k - k0 - four;
 #pragma unroll
       for (int i = 0; i < per_thread; ++i) {
-        constexpr int rows_apart = loading_threads / fours;
-        load_four<vectors>(x[i], line, row + i * rows_apart < from.extent ? left : 0);
-        line += rows_apart * from.line_stride;
+        constexpr int row_step = loading_threads / fours;
+        load_four<vectors>(x[i], line, row + i * row_step < from.extent ? left : 0);
+        line += row_step * from.line_stride;
       }
       return;
     }
@@ -178,11 +178,11 @@ template <int rows> struct StageLoader {
   // Addresses of different rows differ by constants or by a few bits: more addresses in registers would be spilled.
   __device__ void write_parts(bool along_k, std::uint32_t tiles, int thread, std::uint32_t& exceptional) const {
     if (along_k) {
-      constexpr int rows_apart = loading_threads / fours;
-      static_assert(rows_apart % 8 == 0, "the swizzle of rows this far apart must be the same");
+      constexpr int row_step = loading_threads / fours;
+      static_assert(row_step % 8 == 0, "rows of a thread must have the same swizzle");
       const std::uint32_t first = tiles + part_offset(thread / fours, thread % fours);
 #pragma unroll
-      for (int i = 0; i < per_thread; ++i) write_four(x[i], first + i * rows_apart * 128, exceptional);
+      for (int i = 0; i < per_thread; ++i) write_four(x[i], first + i * row_step * 128, exceptional);
       return;
     }
 #pragma unroll

@@ -6,12 +6,6 @@
 
 #include "ridge/ops/product/operands.h"
 
-struct CUstream_st;
-
-namespace ridge::tile {
-struct TargetOutput;
-}
-
 namespace ridge::ops::cuda {
 
 // Tile of the kernel: 128 lines of one operand and `n` of the other, and 64 elements of k in each of `stages` stages of
@@ -40,9 +34,5 @@ double predict_three_parts_seconds(const MatmulCall& call, const ThreePartsChoic
 
 // Floats of each split's sums in the workspace: D with rows of whole groups of four.
 std::int64_t three_parts_row_floats(const TileProblem& t);
-
-// Queues the product on the stream. `sums` has room for the sums of all splits.
-Status multiply_three_parts(const TileProblem& t, const tile::TargetOutput& output, const MatmulPlan& plan, float* sums,
-                            CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -6,7 +6,7 @@
 #include "ridge/base/ceil_div.h"
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/closed_form.h"
-#include "ridge/ops/product/three_parts.h"
+#include "ridge/ops/product/f32/three_parts.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -22,7 +22,7 @@ double to_double(std::int64_t x) { return static_cast<double>(x); }
 // 16 to read its left operand. A ring of two stages is loaded and multiplied in turn.
 double stage_cycles(const Config& c) {
   const KernelConstants& f = kernel_constants();
-  const double groups = Config::m / 16.0 + std::max(c.n / 16, 1);  // Of four elements of k that a thread loads
+  const double groups = Config::m / 16.0 + std::max(c.n / 16, 1);  // Groups of four elements that a thread loads
   const double multiply = Config::products * Config::k / 16.0 * Config::m / 64.0 * std::max(c.n / 2, 16);
   const double load = f.f32_load_cycles * groups;
   return std::max({multiply, load, c.stages == 2 ? (multiply + load) / 2 : 0});
