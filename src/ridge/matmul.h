@@ -34,7 +34,7 @@ struct MatrixLayout {
 };
 
 // D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros).
-// bf16*bf16 or f16*f16 -> bf16, f16 or f32, sums in f32; f32*f32 in exact f32, which is slow.
+// bf16*bf16 or f16*f16 -> bf16, f16 or f32, sums in f32; f32*f32 as six products of bf16 parts, as accurate as f32.
 //
 // grouped: A and D are one matrix each. Their m rows form `batch` consecutive groups, which may be empty; product i
 // multiplies the rows of group i by matrix i of B (mixture-of-experts, sequences of different lengths). One launch
