@@ -359,7 +359,8 @@ void add_model(CLI::App& app, int& code) {
   verb->add_option("--price", args->price,
                    "Price of one chip for an hour, in any currency, from which costs are computed (default: no costs)")
       ->type_name("P");
-  verb->add_flag("--print", args->print, "Print the program of the phase instead of counts and times");
+  verb->add_flag("--print", args->print,
+                 "Print the program of the phase instead of counts and times (default: no program)");
   verb->add_option("--layer", args->layer,
                    "With --print: number of the only layer to print, counted from 0 (default: all layers)")
       ->type_name("N");

@@ -72,7 +72,7 @@ TEST_F(CliTest, ModelRanksLayouts) {
   const ProcessResult slow =
       ridge({"model", "llama_3_8b", "--context", "64", "--rate", "5000", "--on", "h100", "--chips", "2", "--best"});
   EXPECT_TRUE(slow.out.starts_with(
-      "llama_3_8b: no layout reaches 5000 tokens/s a sequence of 64 tokens; --tp 2 on 2 x h100 comes closest with "))
+      "llama_3_8b: no layout reaches 5 000 tokens/s a sequence of 64 tokens; --tp 2 on 2 x h100 comes closest with "))
       << slow.out;
   const ProcessResult prefill = ridge({"model", "llama_3_8b", "--context", "512", "--batch", "4", "--phase", "prefill",
                                        "--on", "h200", "--chips", "4", "--best"});

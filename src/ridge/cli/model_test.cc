@@ -46,7 +46,7 @@ TEST_F(CliTest, ModelPredictsPhasesOnMachines) {
       "bound cache 53.3 %, weights 46.6 %, other bytes 0.1 %\n\npart "))
       << decode.out;
   const ProcessResult large = ridge({"model", "gpt_3_175b", "--context", "2048", "--on", "a100_80", "--tp", "1"});
-  EXPECT_NE(large.out.find("DOES NOT FIT in 85.90 GB; decoding holds up to 0 sequences"), std::string::npos)
+  EXPECT_NE(large.out.find("DOES NOT FIT in 85.90 GB; decoding holds no sequence of 2 048 tokens"), std::string::npos)
       << large.out;
 }
 

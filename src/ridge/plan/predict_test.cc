@@ -116,7 +116,7 @@ TEST(Predict, EpilogueOperandsAddTraffic) {
   const GroupPrediction& op = with_epilogue->at(0);
   EXPECT_EQ(op.plan.kernel, bare.plan.kernel + " + epilogue");
   EXPECT_EQ(op.memory_bytes, bare.memory_bytes + 4096 * 2048 * 4 + 2048 * 4);
-  EXPECT_EQ(op.traffic_bytes, bare.traffic_bytes + 4096 * 2048 * 4 + 4096 / 32 * 2048 * 4);
+  EXPECT_EQ(op.traffic_bytes, bare.traffic_bytes + 4096 * 2048 * 4 + 4096 / 128 * 2048 * 4);
   EXPECT_GT(op.predicted_s.expected, bare.predicted_s.expected);
   EXPECT_EQ(plans(inputs + "h[B, F] = x * w\ny: f32[B, F] = gelu(h + b) + r", dims, KernelLibrary::cublaslt)->size(),
             2u);

@@ -129,6 +129,8 @@ MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, co
   call.problem = to_uniform_batch(call.problem);
   order.cache_bytes = device.l2_bytes;
   MatmulTraffic all = count_tile_traffic(call.problem, order, call.epilogue);
+  if (plan.path == MatmulPlan::Path::three_parts && plan.splits > 1)  // only the elements of D are written and read
+    all.partial_bytes = 2 * static_cast<std::int64_t>(plan.workspace_bytes - device::counter_bytes);
   if (const auto& windows = call.problem.pixel_windows)  // the windows share the elements of the input
     all.a.memory_bytes = std::min(all.a.memory_bytes, call.problem.batch * windows->count_read_pixels() *
                                                           windows->channels * dtype_bits(call.problem.a.dtype) / 8);
