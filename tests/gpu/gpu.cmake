@@ -28,6 +28,7 @@ if(CMAKE_POSITION_INDEPENDENT_CODE)
   foreach(kernel IN ITEMS geglu attention)
     add_library(ridge_${kernel} SHARED EXCLUDE_FROM_ALL tests/gpu/${kernel}_library.cc)
     target_link_libraries(ridge_${kernel} PRIVATE ridge)
-    target_link_options(ridge_${kernel} PRIVATE -static-libstdc++ -static-libgcc)
+    # Exported symbols of the static libstdc++ would mix with those that a shared libfmt or PyTorch uses.
+    target_link_options(ridge_${kernel} PRIVATE -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL)
   endforeach()
 endif()
