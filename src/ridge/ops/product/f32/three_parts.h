@@ -30,6 +30,7 @@ struct ThreePartsChoice {
   bool swap = false;
   std::int64_t splits = 1;
 };
+// Returns the seconds from the end of the previous kernel to the end of this one, with the sum of the splits.
 double predict_three_parts_seconds(const MatmulCall& call, const ThreePartsChoice& choice, const DeviceNumbers& device);
 
 // Floats of each split's sums in the workspace: D with rows of whole groups of four.

@@ -7,6 +7,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/closed_form.h"
 #include "ridge/ops/product/f32/three_parts.h"
+#include "ridge/ops/product/time/plan_properties.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -33,25 +34,23 @@ std::int64_t count_tiles(const TileProblem& t, const ThreePartsChoice& x) {
   return ceil_div(rows, std::int64_t{Config::m}) * ceil_div(cols, std::int64_t{three_parts_configs[x.config].n});
 }
 
-double predict_seconds(const TileProblem& t, const ThreePartsChoice& x, const DeviceNumbers& device) {
+double predict_seconds(const TileProblem& t, double min_bytes, const ThreePartsChoice& x, const DeviceNumbers& device) {
   const KernelConstants& f = kernel_constants();
   const Config c = three_parts_configs[x.config];
   const std::int64_t stages = ceil_div(t.size.k, std::int64_t{Config::k}),
                      items = t.batch * count_tiles(t, x) * x.splits;
   const double waves = to_double(ceil_div(items, std::int64_t{device.multiprocessors}));
   const double busy = waves * (to_double(ceil_div(stages, x.splits)) * stage_cycles(c) + f.f32_item_cycles);
-  const double result = 4 * to_double(t.batch * t.size.m) * to_double(t.size.n);
-  const double operands = 4 * (to_double(t.a.batch_stride ? t.batch : 1) * to_double(t.size.m) * to_double(t.size.k) +
-                               to_double(t.b.batch_stride ? t.batch : 1) * to_double(t.size.n) * to_double(t.size.k));
-  double s = device.launch_s + std::max(busy / device.busy_clock_hz, (operands + result) / device.memory_bytes_per_s);
+  double s = device.launch_s + std::max(busy / device.busy_clock_hz, min_bytes / device.memory_bytes_per_s);
+  const double sums_bytes = sizeof(float) * to_double(t.batch * t.size.m) * to_double(t.size.n);  // Sums of one split
   if (x.splits > 1)
-    s += f.f32_split_cycles / device.clock_hz + 2 * to_double(x.splits) * result / device.l2_bytes_per_s;
+    s += f.f32_split_cycles / device.clock_hz + 2 * to_double(x.splits) * sums_bytes / device.l2_bytes_per_s;
   return s;
 }
 
 // Returns the plan with the fastest number of splits, or nullopt if the kernel cannot count its stages.
-std::optional<MatmulPlan> choose_splits(const TileProblem& t, int config, bool swap, std::size_t workspace_bytes,
-                                        const DeviceNumbers& device) {
+std::optional<MatmulPlan> choose_splits(const TileProblem& t, double min_bytes, int config, bool swap,
+                                        std::size_t workspace_bytes, const DeviceNumbers& device) {
   const std::int64_t stages = ceil_div(t.size.k, std::int64_t{Config::k}), multiprocessors = device.multiprocessors;
   const double tiles = to_double(t.batch) * to_double(count_tiles(t, {config, swap}));
   if (tiles * to_double(stages) > to_double(max_count)) return std::nullopt;
@@ -63,7 +62,7 @@ std::optional<MatmulPlan> choose_splits(const TileProblem& t, int config, bool s
     const double sums = to_double(splits * t.batch * t.size.m) * to_double(three_parts_row_floats(t)) * sizeof(float);
     const auto bytes = splits > 1 ? static_cast<std::size_t>(sums) + device::counter_bytes : 0;
     if (splits > 1 && (best.tiles * splits > max_waves_of_splits * multiprocessors || bytes > workspace_bytes)) break;
-    const double seconds = predict_seconds(t, {config, swap, splits}, device);
+    const double seconds = predict_seconds(t, min_bytes, {config, swap, splits}, device);
     if (best.predicted_s <= seconds) continue;
     best.splits = static_cast<int>(splits);
     best.workspace_bytes = bytes;
@@ -78,7 +77,7 @@ std::optional<MatmulPlan> choose_splits(const TileProblem& t, int config, bool s
 
 double predict_three_parts_seconds(const MatmulCall& call, const ThreePartsChoice& choice,
                                    const DeviceNumbers& device) {
-  return predict_seconds(make_tile_problem(call), choice, device);
+  return predict_seconds(make_tile_problem(call), min_product_bytes(call.problem), choice, device);
 }
 
 std::int64_t three_parts_row_floats(const TileProblem& t) { return ceil_div(t.size.n, std::int64_t{4}) * 4; }
@@ -91,9 +90,10 @@ std::vector<MatmulPlan> list_three_parts_plans(const MatmulCall& call, std::size
   if (t.a.dtype != DType::f32 || t.grouped || t.windows || t.batch == 0 || t.size.m == 0 || t.size.n == 0 ||
       t.size.k == 0 || largest > max_count)
     return out;
+  const double min_bytes = min_product_bytes(call.problem);
   for (int config = 0; config < static_cast<int>(three_parts_configs.size()); ++config)
     for (const bool swap : {false, true})
-      if (const auto plan = choose_splits(t, config, swap, workspace_bytes, device)) out.push_back(*plan);
+      if (const auto plan = choose_splits(t, min_bytes, config, swap, workspace_bytes, device)) out.push_back(*plan);
   std::stable_sort(out.begin(), out.end(),
                    [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; });
   return out;
