@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/run/device_machine.h"
 #include "values.h"
 
@@ -187,7 +188,7 @@ struct Case {
   bool integers = false, nan_row = false, constant_b = false, prepared = true;
   int config = -1;  // index of a kernel configuration, or -1 for the planner's choice
   bool gemv = false;
-  int candidate = -1;       // number of one of the planner's candidates for f32 operands, or -1 for its choice
+  int candidate = -1;       // number of one of the plans with register loads, or -1 for the planner's choice
   std::vector<int> starts;  // of a grouped problem
   SplitK split;
   OperandCopies copies;
@@ -263,7 +264,7 @@ class CaseRunner {
       for (const MatmulPlan& one : list_candidates(call, c.workspace, device_, 1))
         if (one.path == MatmulPlan::Path::gemv) plan = one;
     if (c.candidate >= 0)
-      if (const auto all = list_candidates(call, c.workspace, device_, 1); !all.empty())
+      if (const auto all = list_register_loads_plans(call, c.workspace, device_); !all.empty())
         plan = all[static_cast<std::size_t>(c.candidate) % all.size()];
     if (!plan) plan = choose_plan(call, c.workspace, device_);
     ++paths_[static_cast<int>(plan->path)];
@@ -326,7 +327,8 @@ class CaseRunner {
     std::size_t configs = 0;
     for (const int n : configs_) configs += n > 0;
     std::printf(
-        "paths: %d empty, %d tiles, %d gemv, %d of three parts, %d plain; %d with k split, %d cluster, %d stream-K, %d "
+        "paths: %d empty, %d tiles, %d gemv, %d with register loads, %d plain; %d with k split, %d cluster, %d "
+        "stream-K, %d "
         "cooperative, %d "
         "with copies, %d grouped; %zu of %zu configs; worst error %.3f of its bound\n",
         paths_[0], paths_[1], paths_[2], paths_[3], paths_[4], splits_, split_modes_[1], split_modes_[2],
@@ -533,7 +535,7 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   c.constant_b = r.one_in(4);
   c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
-  if (in == DType::f32)
+  if (in == DType::f32 || r.one_in(4))
     c.candidate = r.below(20) - 10;
   else if (!r.one_in(3))
     c.config = r.below(static_cast<int>(ops::sm90_kernel_configs.size()));
@@ -551,12 +553,13 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
     p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
-  if (in != DType::f32 && r.one_in(10)) {  // few rows with unaligned operands
+  if (r.one_in(10)) {  // few rows, of 16 bits with unaligned operands
     c.gemv = true;
-    c.config = -1;
+    c.config = c.candidate = -1;
     p.size.m = 1 + r.below(4);
-    p.a = random_layout(r, in, p.batch, p.size.m, p.size.k, false, true);
-    p.b = random_layout(r, in, p.batch, p.size.k, p.size.n, true, true);
+    const bool along_k = in != DType::f32 || r.one_in(2);
+    p.a = random_layout(r, in, p.batch, p.size.m, p.size.k, !along_k && r.one_in(2), in != DType::f32 || r.one_in(2));
+    p.b = random_layout(r, in, p.batch, p.size.k, p.size.n, along_k, in != DType::f32 || r.one_in(2));
     p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }

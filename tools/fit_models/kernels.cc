@@ -50,9 +50,11 @@ KernelConstants initial_kernel_constants() {
   KernelConstants out = kernel_constants();
   out.gemv_cycles_per_line = 10;
   out.gemv_cycles_per_word = 4;
-  out.f32_load_cycles = 500;
-  out.f32_item_cycles = 4000;
-  out.f32_split_cycles = 10000;
+  out.f32_load_cycles = 250;
+  out.f32_unaligned_cycles = 50;
+  out.register_load_cycles = out.register_unaligned_cycles = out.register_transpose_cycles = 50;
+  out.register_item_cycles = 4000;
+  out.register_split_cycles = 10000;
   out.gated_pass_launch_cycles = 10000;
   out.gated_pass_memory_share = 0.85;
   out.attention_multiply_share = 0.85;
@@ -95,15 +97,18 @@ void fit_few_rows(const Samples& samples, const Form& form, KernelConstants& num
   });
 }
 
-void fit_f32_products(const std::vector<TimedF32Product>& timings, const DeviceNumbers& device,
-                      KernelConstants& numbers) {
+void fit_register_loads(const Results& results, const DeviceNumbers& device, KernelConstants& numbers) {
   const KernelConstantsOverride tried(numbers);
   descend(numbers,
-          {&KernelConstants::f32_load_cycles, &KernelConstants::f32_item_cycles, &KernelConstants::f32_split_cycles},
+          {&KernelConstants::f32_load_cycles, &KernelConstants::f32_unaligned_cycles,
+           &KernelConstants::register_load_cycles, &KernelConstants::register_unaligned_cycles,
+           &KernelConstants::register_transpose_cycles, &KernelConstants::register_item_cycles,
+           &KernelConstants::register_split_cycles},
           [&] {
             double sum = 0;
-            for (const TimedF32Product& x : timings)
-              sum += off(cuda::predict_three_parts_seconds(x.call, x.choice, device), x.measured_s);
+            for (const auto* const products : {&results.f32_products, &results.unaligned_products})
+              for (const TimedRegisterLoads& x : *products)
+                sum += off(cuda::predict_register_loads_seconds(x.call, x.choice, device), x.measured_s);
             return sum;
           });
 }
@@ -221,7 +226,8 @@ std::string facts_of(const Results& results) {
   return fmt::format(
       "# tool: tools/fit_models\n# device: {}, {}\n# day: {}\n# timings: data/timings results/h200_geglu.json "
       "results/h100_attention.json results/h100_attention_backward.json results/h200_stream.json "
-      "results/h200_repeats.json results/h100_matmul_suite.json results/h200_f32_products.json\n",
+      "results/h200_repeats.json results/h100_matmul_suite.json results/h200_f32_products.json "
+      "results/h200_unaligned_products.json\n",
       results.h100, results.h200, results.day);
 }
 
@@ -235,7 +241,7 @@ Result<KernelConstants> fit_kernels(const Samples& samples, const Form& form, co
   if (!h200) return h200.error();
   KernelConstants numbers = initial_kernel_constants();
   fit_few_rows(samples, form, numbers);
-  fit_f32_products(results->f32_products, *h200, numbers);
+  fit_register_loads(*results, *h200, numbers);
   fit_backward(results->passes, *h200, numbers);
   fit_attention(*results, *h100, *h200, numbers);
   fit_attention_backward(results->attention_backward, *h100, numbers);

@@ -62,16 +62,19 @@ void read_attention_backward(const Json& result, Results& to) {
   }
 }
 
-// Rows with `tuned` have the times of several plans. Operands are packed, in the order that `op` says for A and B.
-void read_f32_products(const Json& result, Results& to) {
+// Reads the times of plans with register loads. Rows have the times of several plans in `tuned`. Operands are packed,
+// in the order that `op` says for A and B.
+Status read_register_loads(const Json& result, std::vector<TimedRegisterLoads>& to) {
   for (const Json& row : result["rows"])
     for (const Json& plan : row["tuned"]) {
       const auto size = [&](const char* key) { return row[key].get<std::int64_t>(); };
       const auto op = row["op"].get<std::string>();
       const std::int64_t m = size("m"), n = size("n"), k = size("k");
-      TimedF32Product x{.call = {}, .choice = {}, .measured_s = plan["measured_s"].get<double>()};
-      const auto layout = [](bool transposed, std::int64_t rows, std::int64_t cols) {
-        return MatrixLayout{DType::f32, transposed ? 1 : cols, transposed ? rows : 1, rows * cols};
+      const auto dtype = parse_dtype(row["dtype"].get<std::string>());
+      if (!dtype) return input_error(fmt::format("unknown dtype {}", row["dtype"].dump()));
+      TimedRegisterLoads x{.call = {}, .choice = {}, .measured_s = plan["measured_s"].get<double>()};
+      const auto layout = [&](bool transposed, std::int64_t rows, std::int64_t cols) {
+        return MatrixLayout{*dtype, transposed ? 1 : cols, transposed ? rows : 1, rows * cols};
       };
       x.call.problem = {1,
                         {m, n, k},
@@ -79,14 +82,15 @@ void read_f32_products(const Json& result, Results& to) {
                         layout(op == "linear" || op == "tt", k, n),
                         layout(false, m, n)};
       x.choice.splits = plan["split"].get<std::int64_t>();
-      for (int config = 0; config < static_cast<int>(cuda::three_parts_configs.size()); ++config)
+      for (int config = 0; config < static_cast<int>(cuda::register_loads_configs.size()); ++config)
         for (const bool swap : {false, true})
-          if (plan["kernel"] == cuda::three_parts_name(config, swap)) {
+          if (plan["kernel"] == cuda::register_loads_name(config, swap)) {
             x.choice.config = config;
             x.choice.swap = swap;
-            to.f32_products.push_back(x);
+            to.push_back(x);
           }
     }
+  return Done{};
 }
 
 double cosines(int count) { return function_cost("cos").first_call + function_cost("cos").repeated_call * (count - 1); }
@@ -186,9 +190,10 @@ std::vector<double> ratios_of(const std::string& kind, const Samples& samples, c
   if (kind == "attention_backward")
     for (const TimedAttentionBackward& x : results.attention_backward)
       out.push_back(x.measured_s / cuda::choose_plan(x.problem, *h100).predicted_s);
-  if (kind == "f32_product")
-    for (const TimedF32Product& x : results.f32_products)
-      out.push_back(x.measured_s / cuda::predict_three_parts_seconds(x.call, x.choice, *h200));
+  for (const auto& [timed, products] :
+       {std::pair{"f32_product", &results.f32_products}, {"unaligned_product", &results.unaligned_products}})
+    for (const TimedRegisterLoads& x : kind == timed ? *products : std::vector<TimedRegisterLoads>())
+      out.push_back(x.measured_s / cuda::predict_register_loads_seconds(x.call, x.choice, *h200));
   if (kind == "library_elsewhere") return results.library;
   if (kind == "untimed") return untimed_ratios(samples, form);
   if (out.empty()) return loop_interval(results, kind, *h200);
@@ -201,8 +206,9 @@ Result<Results> read_results(const std::string& root) {
   const auto in = [&](const char* name) { return read_json(root + "/results/" + name); };
   const auto attention = in("h100_attention.json"), backward = in("h100_attention_backward.json"),
              geglu = in("h200_geglu.json"), streams = in("h200_stream.json"), repeats = in("h200_repeats.json"),
-             suite = in("h100_matmul_suite.json"), f32_products = in("h200_f32_products.json");
-  for (const auto* each : {&attention, &backward, &geglu, &streams, &repeats, &suite, &f32_products})
+             suite = in("h100_matmul_suite.json"), f32_products = in("h200_f32_products.json"),
+             unaligned = in("h200_unaligned_products.json");
+  for (const auto* each : {&attention, &backward, &geglu, &streams, &repeats, &suite, &f32_products, &unaligned})
     if (!*each) return each->error();
   RIDGE_TRY(epilogue_day, read_epilogue_day(root));
   Results out;
@@ -211,13 +217,14 @@ Result<Results> read_results(const std::string& root) {
   try {
     out.h100 = attention->at("device").get<std::string>();
     out.h200 = streams->at("device").get<std::string>();
-    for (const Json* each : {&*attention, &*backward, &*streams, &*repeats, &*suite, &*f32_products})
+    for (const Json* each : {&*attention, &*backward, &*streams, &*repeats, &*suite, &*f32_products, &*unaligned})
       out.day = std::max(out.day, each->at("day").get<std::string>());
     read_passes(*geglu, out);
     read_attention(*attention, out);
     read_attention_backward(*backward, out);
     read_streams(*streams, *repeats, out);
-    read_f32_products(*f32_products, out);
+    RIDGE_TRY_STATUS(read_register_loads(*f32_products, out.f32_products));
+    RIDGE_TRY_STATUS(read_register_loads(*unaligned, out.unaligned_products));
     if (const Status read = read_library(*suite, "h100", out); !read) return read.error();
     RIDGE_TRY(loops, read_loops(root, out.h200));
     out.loops = std::move(loops);

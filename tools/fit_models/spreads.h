@@ -6,7 +6,7 @@
 #include "fit_models/loops.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/fitted.h"
-#include "ridge/ops/product/f32/three_parts.h"
+#include "ridge/ops/product/register_loads/register_loads.h"
 
 namespace ridge::fit {
 
@@ -23,9 +23,9 @@ struct TimedAttentionBackward {
   ops::AttentionBackwardProblem problem;
   double measured_s = 0;
 };
-struct TimedF32Product {  // on tensor cores (ops/product/f32/three_parts.h)
+struct TimedRegisterLoads {  // A product by the kernel of ops/product/register_loads/register_loads.h
   ops::MatmulCall call;
-  ops::cuda::ThreePartsChoice choice;
+  ops::cuda::RegisterLoadsChoice choice;
   double measured_s = 0;
 };
 struct TimedStream {
@@ -36,7 +36,7 @@ struct Results {
   std::vector<TimedPass> passes;
   std::vector<TimedAttention> attention;
   std::vector<TimedAttentionBackward> attention_backward;
-  std::vector<TimedF32Product> f32_products;
+  std::vector<TimedRegisterLoads> f32_products, unaligned_products;
   std::vector<TimedStream> streams;
   std::vector<TimedLoop> loops;
   std::vector<double> library = {};  // measured over predicted on a machine that was not fitted

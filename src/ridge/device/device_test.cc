@@ -78,10 +78,10 @@ ops::MatmulCall square_matmul_call(DType dtype) {
   return call;
 }
 
-TEST(Device, MultipliesF32ByThreeParts) {
+TEST(Device, MultipliesF32OnTensorCores) {
   EXPECT_FALSE(ops::cuda::unsupported_reason(square_matmul_call(DType::f32)));
   EXPECT_EQ(ops::cuda::choose_plan(square_matmul_call(DType::f32), 0, h200_numbers()).path,
-            ops::cuda::MatmulPlan::Path::three_parts);
+            ops::cuda::MatmulPlan::Path::register_loads);
   EXPECT_EQ(ops::cuda::choose_plan(square_matmul_call(DType::bf16), 0, h200_numbers()).path,
             ops::cuda::MatmulPlan::Path::tiles);
   EXPECT_EQ(ops::cuda::unsupported_reason(square_matmul_call(DType::int8)).text(),

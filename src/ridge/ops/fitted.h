@@ -16,7 +16,9 @@ namespace ridge::ops {
 // Values of data/models/kernels.csv, which has their meaning. Shares are relative to a rate of the device.
 struct KernelConstants {
   double gemv_cycles_per_line, gemv_cycles_per_word, gemv_wait_cycles;
-  double f32_load_cycles, f32_item_cycles, f32_split_cycles;  // f32 products on tensor cores
+  double f32_load_cycles, f32_unaligned_cycles;
+  double register_load_cycles, register_unaligned_cycles, register_transpose_cycles;
+  double register_item_cycles, register_split_cycles;
   double gated_pass_launch_cycles, gated_pass_memory_share;   // Backward pass over h of a gated layer
   double plain_flops_per_cycle, lanes_per_multiprocessor, multiply_adds_per_cycle;
   double attention_multiply_share, exposed_exponential_share, attention_l2_share;

@@ -13,7 +13,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/describe.h"
-#include "ridge/ops/product/f32/three_parts.h"
+#include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/matmul.h"
 #include "ridge/ops/product/testing/placeholder_address.h"
@@ -97,8 +97,8 @@ Index expected(const MatmulProblem& p, const GroupPrediction& op) {
                           (plan.d_transposed ? p.size.n * ceil_div(p.size.m, 2) + p.size.m
                                              : p.size.m * ceil_div(p.size.n, 2) + p.size.n) +
                       out * p.size.m * p.size.n);
-  if (plan.path == ops::cuda::MatmulPlan::Path::three_parts) {
-    const ops::cuda::ThreePartsConfig c = ops::cuda::three_parts_configs[plan.config];
+  if (plan.path == ops::cuda::MatmulPlan::Path::register_loads) {
+    const ops::cuda::RegisterLoadsConfig c = ops::cuda::register_loads_configs[plan.config];
     const Index down = ceil_div(p.size.m, plan.swapped_tile ? c.n : c.m),
                 across = ceil_div(p.size.n, plan.swapped_tile ? c.m : c.n),
                 sums = plan.splits > 1 ? 2 * plan.splits * p.size.m * ceil_div(p.size.n, 4) * 4 : 0;

@@ -380,6 +380,14 @@ std::optional<OperatorWork> count_softmax_backward(const Call& call) {
   return out;
 }
 std::optional<OperatorWork> count_layer_norm(const Call& call) { return count_rows(call, 5, false); }
+// dy, x, the normalized shape, mean, 1 / deviation, weight and bias. Also writes the gradients of weight and bias. For
+// each element 2 normalize it, 1 scales its gradient, 3 sum for its row, 4 are its result, and 3 sum for its column; 5
+// of them are counted for the operands.
+std::optional<OperatorWork> count_layer_norm_backward(const Call& call) {
+  auto out = count_rows(call, 8, false);
+  for (std::size_t i = 5; out && i < call.operands.size() && i < 7; ++i) out->bytes_out += bytes_of(call.operands[i]);
+  return out;
+}
 std::optional<OperatorWork> count_rms_norm(const Call& call) { return count_rows(call, 3, false); }
 // Scale and shift are 1 each; mean and variance are constants, or computed in the same pass.
 std::optional<OperatorWork> count_batch_norm(const Call& call) { return count_rows(call, 0, false); }
@@ -458,6 +466,7 @@ const std::map<std::string_view, WorkOf>& known_operators() {
     add(count_softmax, {"_softmax", "_log_softmax", "softmax", "log_softmax"});
     add(count_softmax_backward, {"_softmax_backward_data", "_log_softmax_backward_data"});
     add(count_layer_norm, {"layer_norm", "native_layer_norm", "group_norm", "native_group_norm"});
+    add(count_layer_norm_backward, {"native_layer_norm_backward"});
     add(count_rms_norm, {"rms_norm", "_fused_rms_norm"});
     add(count_batch_norm, {"batch_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"});
     add(count_reduction,

@@ -185,6 +185,16 @@ TEST(OperatorsOfTraces, WriteTheTypeOfTheirResults) {
   EXPECT_EQ(bytes_out("aten::mul", "[[],[]]", R"(["double","double"])"), 8);
 }
 
+// As PyTorch 2.11 writes it on an H200.
+TEST(OperatorsOfTraces, CountTheGradientsOfLayerNorm) {
+  const OperatorWork x = work_of(
+      "aten::native_layer_norm_backward", "[[2,64,32],[2,64,32],[],[2,64,1],[2,64,1],[32],[32],[]]",
+      R"(["c10::BFloat16","c10::BFloat16","ScalarList","float","float","c10::BFloat16","c10::BFloat16","ScalarList"])");
+  EXPECT_EQ(static_cast<std::int64_t>(x.flops), 13 * 2 * 64 * 32);
+  EXPECT_EQ(static_cast<std::int64_t>(x.bytes_in), 2 * 2 * 64 * 32 * 2 + 2 * 2 * 64 * 4 + 2 * 32 * 2);
+  EXPECT_EQ(static_cast<std::int64_t>(x.bytes_out), 2 * 64 * 32 * 2 + 2 * 32 * 2);
+}
+
 TEST(OperatorsOfTraces, CountTheExponentialsOfSoftmax) {
   const std::string pair = R"(["float","float"])";
   const OperatorWork forward = work_of("aten::_softmax", "[[10,10]]", R"(["float"])");

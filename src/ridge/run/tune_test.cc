@@ -131,7 +131,7 @@ TEST_F(TuneTest, ReportsThatAChoiceCannotBeStored) {
 TEST_F(TuneTest, MeasuresNoPlansOfF32) {
   call.problem.a.dtype = call.problem.b.dtype = DType::f32;
   const auto chosen = choose({.use_stored = true, .candidates = 8});
-  EXPECT_EQ(chosen->plan.path, cuda::MatmulPlan::Path::three_parts);
+  EXPECT_EQ(chosen->plan.path, cuda::MatmulPlan::Path::register_loads);
   EXPECT_FALSE(chosen->tuned);
   EXPECT_TRUE(measured_sets.empty());
 }

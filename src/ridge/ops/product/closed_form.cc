@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/base/portable_math.h"
 #include "ridge/ops/fitted.h"
 
@@ -204,6 +205,16 @@ static double count_gemv_waits(const GemvWork& w, double word, const DeviceNumbe
   return std::ceil(blocks / concurrent) * std::ceil(static_cast<double>(w.size.k) / (threads.lines * threads.loads));
 }
 
+// Returns how often a block of the kernel for lines waits for its loads if no other block runs during the waits, else
+// 0.
+static double count_gemv_rounds(const GemvWork& w, int word, const DeviceNumbers& device) {
+  const GemvLineWarps divided = divide_gemv_warps(w.size, w.operand_bytes, word);
+  if (w.batch * divided.blocks_across > device.multiprocessors) return 0;
+  const std::int64_t round_bytes =
+      std::int64_t{32} * word * GemvLineWarps::words(w.size.m, w.operand_bytes) * divided.warps;
+  return static_cast<double>(ceil_div(w.size.k * w.operand_bytes, round_bytes));
+}
+
 double predict_gemv_seconds(const GemvWork& w, const DeviceNumbers& device) {
   const KernelConstants& n = kernel_constants();
   const double rows = static_cast<double>(w.size.m), k = static_cast<double>(w.size.k),
@@ -214,11 +225,13 @@ double predict_gemv_seconds(const GemvWork& w, const DeviceNumbers& device) {
     return device.launch_s + bytes / device.memory_bytes_per_s +
            count_gemv_waits(w, word, device) * n.gemv_wait_cycles / device.clock_hz;
   }
-  const double words = std::ceil(k * w.operand_bytes / std::min(w.alignment, 8));
+  const int word = std::min(w.alignment, 4 * w.operand_bytes);
+  const double words = std::ceil(k * w.operand_bytes / word);
   const double each = n.gemv_cycles_per_line + words * (1 + rows) * n.gemv_cycles_per_word / 32;
   const double bytes = w.operand_bytes * batch * columns * k;
-  return device.launch_s +
-         std::max(batch * columns * each / device.multiprocessors / device.clock_hz, bytes / device.memory_bytes_per_s);
+  const double cycles = std::max(batch * columns * each / device.multiprocessors,
+                                 count_gemv_rounds(w, word, device) * n.gemv_wait_cycles);
+  return device.launch_s + std::max(cycles / device.clock_hz, bytes / device.memory_bytes_per_s);
 }
 
 BlockThroughput block_throughput(const MatmulConfig& c) {

@@ -9,8 +9,8 @@
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/product/epilogue.h"
-#include "ridge/ops/product/f32/multiply.h"
 #include "ridge/ops/product/gemv.h"
+#include "ridge/ops/product/register_loads/multiply.h"
 #include "ridge/ops/product/sm90.h"
 
 namespace ridge::ops::cuda {
@@ -220,8 +220,8 @@ Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::Devi
   if (t.windows)
     return input_error("no kernel config counts the pixels of this convolution: expected fewer than 2^31",
                        "use fewer images; --on cpu takes any number");
-  if (plan.path == MatmulPlan::Path::three_parts)
-    return multiply_three_parts(t, make_output(call, t), plan, first_after_counters<float>(workspace), stream);
+  if (plan.path == MatmulPlan::Path::register_loads)
+    return multiply_with_register_loads(t, make_output(call, t), plan, first_after_counters<float>(workspace), stream);
   if (plan.path == MatmulPlan::Path::plain) return multiply_plain(t, make_output(call, t), stream);
   const TileProblem few_rows = make_gemv_problem(call);
   return multiply_gemv(few_rows, make_output(call, few_rows), stream);

@@ -26,13 +26,13 @@ namespace ridge::ops::cuda {
 using ops::EpilogueActivation, ops::EpilogueOperand, ops::MatmulCall, ops::MatmulEpilogue;
 
 // Kernel and schedule of a product, chosen without measurement: a tile kernel (a config of `sm90_kernel_configs`), the
-// GEMV kernel (a few rows of D from unaligned operands), the kernel for f32 operands on tensor cores (three_parts.h) or
-// the plain kernel, which supports all calls.
+// GEMV kernel (a few rows of D), the kernel with register loads (operands of f32 or of lines that the copy engine
+// cannot read, register_loads.h) or the plain kernel, which supports all calls.
 struct MatmulPlan {
-  enum class Path { nothing, tiles, gemv, three_parts, plain } path = Path::plain;
+  enum class Path { nothing, tiles, gemv, register_loads, plain } path = Path::plain;
   int config = -1;
   bool d_transposed = false;                      // True if D's columns are contiguous: D transposed is computed
-  bool swapped_tile = false;                      // True if a tile of three parts has columns of D as its rows
+  bool swapped_tile = false;                      // True if a tile of register loads has columns of D as its rows
   bool copy_a = false, copy_b = false;            // Copy to lines that start at multiples of 128 bytes
   bool transpose_a = false, transpose_b = false;  // The copy is transposed to make k contiguous
   int splits = 1;                                 // Splits of k, added in order, so results are deterministic

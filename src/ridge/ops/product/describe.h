@@ -16,9 +16,10 @@ std::string config_name(int config);                   // "sm90_128x192x64_pingp
 
 namespace cuda {
 
-std::string three_parts_name(int config, bool swap);  // "sm90_f32_128x128x64", "sm90_f32_128x16x64_swapped"
+std::string register_loads_name(int config,
+                                bool swap);  // "sm90_registers_128x128x64", "sm90_registers_128x16x64_swapped"
 std::string plan_name(
-    const MatmulPlan& plan);  // Name of its config, "sm90_gemv", "sm90_f32_128x128x64" or "sm90_plain"
+    const MatmulPlan& plan);  // Name of its config, "sm90_gemv", "sm90_registers_128x128x64" or "sm90_plain"
 SplitDescription describe_split(tile::SplitMode split_mode);
 SplitDescription describe_split(const MatmulPlan& plan);
 

@@ -135,16 +135,22 @@ __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __
   }
 }
 
-// GEMV kernel: computes a few rows of D from unaligned operands. `warps_per_group` warps multiply the lines of A with
-// two lines of B. Lines are aligned to `Word`; a lane issues `gemv_words` loads per line before it multiplies.
-constexpr int gemv_warps = 8, gemv_columns = 2, gemv_words = 4;
+// GEMV kernel: computes a few rows of D from lines along k, which are aligned to `Word`.
+constexpr int gemv_warps = GemvLineWarps::all;
+template <class T, int rows> inline constexpr int columns_of_group = GemvLineWarps::columns(rows, sizeof(T));
+template <class T, int rows> inline constexpr int words_of_round = GemvLineWarps::words(rows, sizeof(T));
+template <class T> using ElementBits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;
+template <class T> __device__ float to_float(ElementBits<T> bits) {
+  if constexpr (std::is_same_v<T, float>)
+    return __uint_as_float(bits);
+  else
+    return tile::sm90::unpack_pair<T>(bits).x;
+}
 template <class T, class Word> __device__ void add_dot(float& sum, const Word& a, const Word& b) {
-  using Element = typename OperandType<T>::Word;
-  const auto* const x = reinterpret_cast<const Element*>(&a);
-  const auto* const y = reinterpret_cast<const Element*>(&b);
+  const auto* const x = reinterpret_cast<const ElementBits<T>*>(&a);
+  const auto* const y = reinterpret_cast<const ElementBits<T>*>(&b);
 #pragma unroll
-  for (int q = 0; q < static_cast<int>(sizeof(Word) / sizeof(T)); ++q)
-    sum += tile::sm90::unpack_pair<T>(x[q]).x * tile::sm90::unpack_pair<T>(y[q]).x;
+  for (int q = 0; q < static_cast<int>(sizeof(Word) / sizeof(T)); ++q) sum += to_float<T>(x[q]) * to_float<T>(y[q]);
 }
 
 // Loads *from, or zeros unless `inside`. `volatile` keeps the compiler from delaying the loads until their use.
@@ -177,62 +183,63 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(gemv_
                 int warps_per_group) {
   tile::sm90::wait_for_earlier_kernels();
   tile::sm90::let_next_kernel_start();
-  constexpr int wide = sizeof(Word) / sizeof(T), sums = rows * gemv_columns;
-  using Element = typename OperandType<T>::Word;
+  constexpr int wide = sizeof(Word) / sizeof(T), sums = rows * columns_of_group<T, rows>;
+  using Element = ElementBits<T>;
   __shared__ float warp_sums[gemv_warps][sums];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp / warps_per_group * warps_per_group;
-  const Index col = (Index{blockIdx.x} * (gemv_warps / warps_per_group) + warp / warps_per_group) * gemv_columns;
+  const Index col =
+      (Index{blockIdx.x} * (gemv_warps / warps_per_group) + warp / warps_per_group) * columns_of_group<T, rows>;
   const Index full_k = k / wide * wide;
   for (Index product = blockIdx.y; product < batch; product += gridDim.y) {
-    const Element *from_a[rows], *from_b[gemv_columns];
+    const Element *from_a[rows], *from_b[columns_of_group<T, rows>];
 #pragma unroll
     for (int r = 0; r < rows; ++r)
       from_a[r] =
           static_cast<const Element*>(a.data) + product * a.batch_stride + (r < d.rows ? r : d.rows - 1) * a.step;
 #pragma unroll
-    for (int c = 0; c < gemv_columns; ++c)
+    for (int c = 0; c < columns_of_group<T, rows>; ++c)
       from_b[c] = static_cast<const Element*>(b.data) + product * b.batch_stride +
                   (col + c < d.cols ? col + c : d.cols - 1) * b.step;
-    float sum[rows][gemv_columns] = {};
-    const auto multiply = [&]<class W>(const W(&x)[rows], const W(&y)[gemv_columns]) {
+    float sum[rows][columns_of_group<T, rows>] = {};
+    const auto multiply = [&]<class W>(const W(&x)[rows], const W(&y)[columns_of_group<T, rows>]) {
 #pragma unroll
       for (int r = 0; r < rows; ++r)
 #pragma unroll
-        for (int c = 0; c < gemv_columns; ++c) add_dot<T>(sum[r][c], x[r], y[c]);
+        for (int c = 0; c < columns_of_group<T, rows>; ++c) add_dot<T>(sum[r][c], x[r], y[c]);
     };
     const int step = warps_per_group * 32 * wide;
-    for (Index at = (warp % warps_per_group * 32 + lane) * wide; at < full_k; at += step * gemv_words) {
-      Word x[gemv_words][rows], y[gemv_words][gemv_columns];
+    for (Index at = (warp % warps_per_group * 32 + lane) * wide; at < full_k; at += step * words_of_round<T, rows>) {
+      Word x[words_of_round<T, rows>][rows], y[words_of_round<T, rows>][columns_of_group<T, rows>];
 #pragma unroll
-      for (int u = 0; u < gemv_words; ++u) {
+      for (int u = 0; u < words_of_round<T, rows>; ++u) {
         const Index index = at + u * step;
         const bool inside = index < full_k;
 #pragma unroll
-        for (int c = 0; c < gemv_columns; ++c) load_or_zero(y[u][c], from_b[c] + index, inside);
+        for (int c = 0; c < columns_of_group<T, rows>; ++c) load_or_zero(y[u][c], from_b[c] + index, inside);
 #pragma unroll
         for (int r = 0; r < rows; ++r) load_or_zero(x[u][r], from_a[r] + index, inside);
       }
 #pragma unroll
-      for (int u = 0; u < gemv_words; ++u)
+      for (int u = 0; u < words_of_round<T, rows>; ++u)
         if (at - lane * wide + u * step < full_k) multiply(x[u], y[u]);  // Uniform in the warp
     }
     if (warp == first && full_k + lane < k) {
-      Element x[rows], y[gemv_columns];
+      Element x[rows], y[columns_of_group<T, rows>];
 #pragma unroll
-      for (int c = 0; c < gemv_columns; ++c) y[c] = from_b[c][full_k + lane];
+      for (int c = 0; c < columns_of_group<T, rows>; ++c) y[c] = from_b[c][full_k + lane];
 #pragma unroll
       for (int r = 0; r < rows; ++r) x[r] = from_a[r][full_k + lane];
       multiply(x, y);
     }
 #pragma unroll
     for (int i = 0; i < sums; ++i) {
-      float s = sum[i / gemv_columns][i % gemv_columns];
+      float s = sum[i / columns_of_group<T, rows>][i % columns_of_group<T, rows>];
 #pragma unroll
       for (int across = 16; across > 0; across /= 2) s += __shfl_xor_sync(~0u, s, across);
       if (lane == 0) warp_sums[warp][i] = s;
     }
     __syncthreads();
-    const Index y = lane / gemv_columns, x = col + lane % gemv_columns;
+    const Index y = lane / columns_of_group<T, rows>, x = col + lane % columns_of_group<T, rows>;
     if (warp == first && lane < sums && y < d.rows && x < d.cols) {
       float s = 0;
       for (int w = 0; w < warps_per_group; ++w) s += warp_sums[first + w][lane];
@@ -245,15 +252,15 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(gemv_
 // The same for operands whose B is contiguous along n, and any A. A thread computes the sums of
 // adjacent columns that it loads as one word. The columns have `column_threads` threads; `k_threads` such groups of a
 // block divide the lines of B.
-template <class T, class Word, int rows> __global__ void __launch_bounds__(GemvColumnThreads::max_count)
+template <class T, class Word, int rows> __global__ void __launch_bounds__(GemvColumnThreads::max_count(rows))
     gemv_columns_kernel(StridedOperand a, StridedOperand b, const __grid_constant__ StridedOutput d, Index batch,
                         Index k, int column_threads, int k_threads) {
   tile::sm90::wait_for_earlier_kernels();
   tile::sm90::let_next_kernel_start();
   constexpr int wide = sizeof(Word) / sizeof(T), sums = rows * wide;
-  using Element = typename OperandType<T>::Word;
+  using Element = ElementBits<T>;
   constexpr int loads = GemvColumnThreads::loads;
-  __shared__ float partial[GemvColumnThreads::max_count * sums];
+  __shared__ float partial[GemvColumnThreads::max_count(rows) * sums];
   const int column = static_cast<int>(threadIdx.x) % column_threads,
             first = static_cast<int>(threadIdx.x) / column_threads;
   const Index col = (Index{blockIdx.x} * column_threads + column) * wide;
@@ -269,7 +276,7 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(GemvC
     float sum[rows][wide] = {};
     for (Index at = first; at < k; at += k_threads * loads) {
       Word y[loads];
-      std::uint16_t x[loads][rows];
+      Element x[loads][rows];
 #pragma unroll
       for (int u = 0; u < loads; ++u) {
         const Index line = at + u * k_threads;
@@ -282,10 +289,9 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(GemvC
       for (int u = 0; u < loads; ++u)
 #pragma unroll
         for (int r = 0; r < rows; ++r) {
-          const float factor = tile::sm90::unpack_pair<T>(x[u][r]).x;
+          const float factor = to_float<T>(x[u][r]);
 #pragma unroll
-          for (int c = 0; c < wide; ++c)
-            sum[r][c] += factor * tile::sm90::unpack_pair<T>(reinterpret_cast<const Element*>(&y[u])[c]).x;
+          for (int c = 0; c < wide; ++c) sum[r][c] += factor * to_float<T>(reinterpret_cast<const Element*>(&y[u])[c]);
         }
     }
     if (k_threads > 1) {
@@ -361,24 +367,19 @@ template <class Element> cudaError_t copy_lines(const TileOperand& x, bool trans
 
 template <class T, class Word>
 cudaError_t launch_gemv_lines(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
-  int warps_per_group = 1;  // Warps per two columns; doubled while each has a full iteration of loads
-  while (warps_per_group < gemv_warps &&
-         t.a.bytes(t.size.k) > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * gemv_words)
-    warps_per_group *= 2;
-  const Index columns = gemv_columns * (gemv_warps / warps_per_group);
-  const device::LaunchShape shape{.blocks = (t.size.n + columns - 1) / columns,
-                                  .threads = gemv_warps * 32,
-                                  .blocks_y = std::min<Index>(t.batch, max_blocks_y)};
+  const GemvLineWarps divided = divide_gemv_warps(t.size, sizeof(T), sizeof(Word));
+  const device::LaunchShape shape{
+      .blocks = divided.blocks_across, .threads = gemv_warps * 32, .blocks_y = std::min<Index>(t.batch, max_blocks_y)};
   const auto go = [&](auto kernel) {
     return launch_with_carveout(kernel, shape, stream, to_strided(t.a), to_strided(t.b), d, Index{t.batch},
-                                Index{t.size.k}, warps_per_group);
+                                Index{t.size.k}, divided.warps);
   };
   if (t.size.m == 1) return go(gemv_kernel<T, Word, 1>);
   return t.size.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
 }
 template <class T, class Word>
 cudaError_t launch_gemv_columns(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
-  constexpr Index wide = sizeof(Word) / sizeof(typename OperandType<T>::Word);
+  constexpr Index wide = sizeof(Word) / sizeof(T);
   const GemvColumnThreads threads = divide_gemv_threads(t.size, t.batch, wide, device::multiprocessor_count());
   const device::LaunchShape shape{
       .blocks = threads.blocks_across, .threads = threads.count(), .blocks_y = std::min<Index>(t.batch, max_blocks_y)};
@@ -394,16 +395,18 @@ template <class T> cudaError_t launch_gemv_columns(const TileProblem& t, const S
                               static_cast<std::uintptr_t>(t.b.bytes(t.size.n));
   if (bits % 16 == 0) return launch_gemv_columns<T, uint4>(t, d, stream);
   if (bits % 4 == 0) return launch_gemv_columns<T, std::uint32_t>(t, d, stream);
-  return launch_gemv_columns<T, std::uint16_t>(t, d, stream);
+  return launch_gemv_columns<T, ElementBits<T>>(t, d, stream);
 }
 
 template <class T> cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
   if (t.b.major != Major::k) return launch_gemv_columns<T>(t, d, stream);
   const std::uintptr_t bits = alignment_bits(t.a, t.size.m > 1 ? t.a.line_stride : 0, t.batch) |
                               alignment_bits(t.b, t.size.n > 1 ? t.b.line_stride : 0, t.batch);
+  if constexpr (sizeof(T) == 4)
+    if (bits % 16 == 0) return launch_gemv_lines<T, uint4>(t, d, stream);
   if (bits % 8 == 0) return launch_gemv_lines<T, uint2>(t, d, stream);
   return bits % 4 == 0 ? launch_gemv_lines<T, std::uint32_t>(t, d, stream)
-                       : launch_gemv_lines<T, typename OperandType<T>::Word>(t, d, stream);
+                       : launch_gemv_lines<T, ElementBits<T>>(t, d, stream);
 }
 
 }  // namespace
@@ -419,7 +422,7 @@ Status copy_to_aligned_lines(const TileOperand& x, bool transpose, void* to, std
 
 Status multiply_gemv(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream) {
   const StridedOutput d{t.d, t.size.m, t.size.n, t.d_line_stride, t.d_batch_stride, output};
-  return SixteenBitFloats::dispatch_or_error("a product of a few rows", t.a.dtype, [&]<class T>() {
+  return StoredFloats::dispatch_or_error("a product of a few rows", t.a.dtype, [&]<class T>() {
     return device::to_status(launch_gemv<T>(t, d, stream), "launching the product");
   });
 }

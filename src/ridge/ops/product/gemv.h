@@ -13,7 +13,8 @@ namespace ridge::ops::cuda {
 Status copy_to_aligned_lines(const TileOperand& from, bool transpose, void* to, std::int64_t batch,
                              cudaStream_t stream);
 
-// Computes up to `max_gemv_rows` rows of D from unaligned operands of 16 bits, contiguous along k, without copies.
+// Computes up to `max_gemv_rows` rows of D from operands of any alignment without copies. A and B must be contiguous
+// along k, or B along n.
 Status multiply_gemv(const TileProblem& t, const tile::TargetOutput& output, cudaStream_t stream);
 
 // Computes any product and the epilogue of `output`. The tensor maps of `output` are not used.

@@ -11,6 +11,16 @@ namespace ridge::ops::cuda {
 
 using tile::Major;
 
+GemvLineWarps divide_gemv_warps(const ProductSize& size, int element_bytes, int word_bytes) {
+  constexpr int warp = 32;
+  const std::int64_t iteration_bytes = warp * word_bytes * GemvLineWarps::words(size.m, element_bytes);
+  GemvLineWarps out;
+  while (out.warps < GemvLineWarps::all && size.k * element_bytes > iteration_bytes * out.warps) out.warps *= 2;
+  const std::int64_t columns = GemvLineWarps::columns(size.m, element_bytes);
+  out.blocks_across = ceil_div(size.n, columns * (GemvLineWarps::all / out.warps));
+  return out;
+}
+
 GemvColumnThreads divide_gemv_threads(const ProductSize& size, std::int64_t batch, std::int64_t word_elements,
                                       int multiprocessors) {
   constexpr int min_columns = 8, warp = 32;  // Eight loads of 16 bytes read a line of memory
@@ -25,6 +35,9 @@ GemvColumnThreads divide_gemv_threads(const ProductSize& size, std::int64_t batc
          batch * ceil_div(words, out.columns) < multiprocessors)
     halve_columns();
   out.blocks_across = ceil_div(words, out.columns);
+  while (2 * out.count() <= GemvColumnThreads::max_count(size.m) && 2 * out.lines * out.loads <= size.k &&
+         batch * out.blocks_across < multiprocessors)
+    out.lines *= 2;
   return out;
 }
 
@@ -50,12 +63,13 @@ TileProblem make_gemv_problem(const MatmulCall& call) {
 
 std::optional<GemvWork> make_gemv_work(const MatmulCall& call) {
   const TileProblem t = make_gemv_problem(call);
-  if (!SixteenBitFloats::contains(t.a.dtype) || t.grouped || t.windows || t.batch == 0 || t.size.m == 0 ||
-      t.size.n == 0 || t.size.k == 0 || t.size.m > max_gemv_rows || t.size.n > max_gemv_columns)
+  if (!StoredFloats::contains(t.a.dtype) || t.grouped || t.windows || t.batch == 0 || t.size.m == 0 || t.size.n == 0 ||
+      t.size.k == 0 || t.size.m > max_gemv_rows || t.size.n > max_gemv_columns)
     return std::nullopt;
   const bool along_columns = t.b.major != Major::k;
-  if (t.batch == 1 && (along_columns || t.a.major != Major::k ||
-                       (can_copy_engine_read(t.a, t.batch) && can_copy_engine_read(t.b, t.batch))))
+  if (t.batch == 1 && t.a.dtype != DType::f32 &&
+      (along_columns || t.a.major != Major::k ||
+       (can_copy_engine_read(t.a, t.batch) && can_copy_engine_read(t.b, t.batch))))
     return std::nullopt;
   if (!along_columns && t.a.major != Major::k) return std::nullopt;
   const int alignment = along_columns

@@ -9,7 +9,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
-#include "ridge/ops/product/f32/three_parts.h"
+#include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/ops/product/time/epilogue_seconds.h"
 #include "ridge/ops/product/time/plan_properties.h"
 #include "ridge/ops/product/trace.h"
@@ -55,9 +55,10 @@ CandidateCosts candidate_costs(const TiledProduct& x, int multiprocessors) {
 
 TilePlan describe_plan(const MatmulPlan& plan, DType in) {
   if (plan.path == MatmulPlan::Path::nothing) return {.kernel = "nothing"};
-  if (plan.path == MatmulPlan::Path::three_parts) {
-    const ThreePartsConfig c = three_parts_configs[plan.config];
-    return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, describe_split(plan)};
+  if (plan.path == MatmulPlan::Path::register_loads) {
+    const RegisterLoadsConfig c = register_loads_configs[plan.config];
+    const int stages = ring_stages(c.n, operand_bytes(in));
+    return {plan_name(plan), c.m, c.n, c.k, stages, plan.splits, plan.waves, describe_split(plan)};
   }
   if (plan.path != MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
   const MatmulConfig c = kernel_config(plan.config, operand_bytes(in));
@@ -107,8 +108,8 @@ TileScheduleOptions make_schedule_options(const MatmulPlan& plan, DType in, cons
   const int blocks = device.multiprocessors;
   TileScheduleOptions order{.m = plain_tile, .n = plain_tile, .k = plain_tile, .blocks = blocks, .cache_bytes = 0};
   if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .blocks = blocks, .cache_bytes = 0};
-  if (plan.path == MatmulPlan::Path::three_parts) {
-    const ThreePartsConfig c = three_parts_configs[plan.config];
+  if (plan.path == MatmulPlan::Path::register_loads) {
+    const RegisterLoadsConfig c = register_loads_configs[plan.config];
     return {.m = c.m, .n = c.n, .k = c.k, .swap = plan.swapped_tile, .splits = plan.splits, .blocks = plan.blocks};
   }
   if (plan.path != MatmulPlan::Path::tiles) return order;
@@ -129,7 +130,7 @@ MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, co
   call.problem = to_uniform_batch(call.problem);
   order.cache_bytes = device.l2_bytes;
   MatmulTraffic all = count_tile_traffic(call.problem, order, call.epilogue);
-  if (plan.path == MatmulPlan::Path::three_parts && plan.splits > 1)  // only the elements of D are written and read
+  if (plan.path == MatmulPlan::Path::register_loads && plan.splits > 1)  // only the elements of D are written and read
     all.partial_bytes = 2 * static_cast<std::int64_t>(plan.workspace_bytes - device::counter_bytes);
   if (const auto& windows = call.problem.pixel_windows)  // the windows share the elements of the input
     all.a.memory_bytes = std::min(all.a.memory_bytes, call.problem.batch * windows->count_read_pixels() *
@@ -163,15 +164,15 @@ std::optional<PlanProperties::PaddedProduct> predict_padded(const PlanProperties
 
 }  // namespace
 
-std::string three_parts_name(int config, bool swap) {
-  const ThreePartsConfig c = three_parts_configs[config];
-  return fmt::format("sm90_f32_{}x{}x{}{}", c.m, c.n, c.k, swap ? "_swapped" : "");
+std::string register_loads_name(int config, bool swap) {
+  const RegisterLoadsConfig c = register_loads_configs[config];
+  return fmt::format("sm90_registers_{}x{}x{}{}", c.m, c.n, c.k, swap ? "_swapped" : "");
 }
 
 std::string plan_name(const MatmulPlan& plan) {
   using Path = MatmulPlan::Path;
   if (plan.path == Path::tiles) return config_name(plan.config);
-  if (plan.path == Path::three_parts) return three_parts_name(plan.config, plan.swapped_tile);
+  if (plan.path == Path::register_loads) return register_loads_name(plan.config, plan.swapped_tile);
   return plan.path == Path::gemv ? "sm90_gemv" : "sm90_plain";
 }
 
@@ -185,7 +186,7 @@ SplitDescription describe_split(tile::SplitMode split_mode) {
   return {};
 }
 SplitDescription describe_split(const MatmulPlan& plan) {
-  if (plan.path == MatmulPlan::Path::three_parts && plan.splits > 1)
+  if (plan.path == MatmulPlan::Path::register_loads && plan.splits > 1)
     return {"split_k", "a second kernel adds the sums of all splits of k"};
   const bool is_split =
       plan.path == MatmulPlan::Path::tiles && (plan.splits > 1 || plan.split_mode == tile::SplitMode::stream_k);
@@ -210,7 +211,8 @@ std::string why_slower(const TiledProduct& best, const TiledProduct& candidate, 
 }
 
 static const char* spread_kind(const MatmulPlan& plan, const MatmulProblem& problem) {
-  if (plan.path == MatmulPlan::Path::three_parts) return "f32_product";
+  if (plan.path == MatmulPlan::Path::register_loads)
+    return problem.a.dtype == DType::f32 ? "f32_product" : "unaligned_product";
   return plan.path == MatmulPlan::Path::gemv && problem.batch > 1 ? "batched_gemv" : "product";
 }
 

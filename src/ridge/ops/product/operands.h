@@ -48,6 +48,8 @@ std::int64_t copy_line_stride(const TileOperand& x);
 std::size_t copy_size_bytes(const TileOperand& x, std::int64_t batch);
 // True if the copy engine (TMA) can read the operand without a copy.
 bool can_copy_engine_read(const TileOperand& x, std::int64_t batch);
+// True if the operand is contiguous along a short output axis, so that its lines have fewer bytes than a box.
+bool is_narrow(const TileOperand& x);
 // Alignment of all lines in bytes, up to 128.
 int line_alignment(const TileOperand& x);
 
@@ -57,15 +59,30 @@ bool can_store_in_bulk(const MatmulCall& call);
 // Limits of the kernel for a few rows of D.
 inline constexpr std::int64_t max_gemv_rows = 4, max_gemv_columns = std::int64_t{1} << 31;
 
+// Division of a block of the GEMV kernel for lines along k: groups of `warps` multiply `columns` lines of B each, and a
+// lane loads `words` of a line before it multiplies. The rows of A are read once for each group: with rows of f32, two
+// lines of B would take longer than the memory.
+struct GemvLineWarps {
+  static constexpr int all = 8;
+  static constexpr int columns(std::int64_t rows, int element_bytes) { return rows > 1 && element_bytes == 4 ? 4 : 2; }
+  static constexpr int words(std::int64_t rows, int element_bytes) { return 8 / columns(rows, element_bytes); }
+  int warps = 1;
+  std::int64_t blocks_across = 1;  // Blocks for all columns of one product
+};
+// Groups get more warps while each has a full iteration of loads.
+GemvLineWarps divide_gemv_warps(const ProductSize& size, int element_bytes, int word_bytes);
+
 // Threads of a block of the GEMV kernel for a B that is contiguous along n: each of `columns` threads has adjacent
 // columns, and `lines` such groups divide the lines of B. A thread loads from `loads` lines before it multiplies.
 struct GemvColumnThreads {
-  static constexpr int max_count = 256, loads = 8;
-  int columns = max_count, lines = 1;
+  static constexpr int max_columns = 256, loads = 8;
+  static constexpr int max_count(std::int64_t rows) { return rows == 1 ? 512 : 256; }
+  int columns = max_columns, lines = 1;
   std::int64_t blocks_across = 1;  // Blocks for all columns of one product
   int count() const { return columns * lines; }
 };
-// Few columns leave threads to lines. Blocks get fewer columns while multiprocessors would have none.
+// Few columns leave threads to lines. Blocks get fewer columns, and more threads, while multiprocessors would have
+// none.
 GemvColumnThreads divide_gemv_threads(const ProductSize& size, std::int64_t batch, std::int64_t word_elements,
                                       int multiprocessors);
 

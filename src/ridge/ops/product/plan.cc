@@ -12,10 +12,10 @@
 #include "ridge/base/ceil_div.h"
 #include "ridge/ops/product/closed_form.h"
 #include "ridge/ops/product/epilogue.h"
-#include "ridge/ops/product/f32/three_parts.h"
 #include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
+#include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/ops/product/time/correction.h"
 
 namespace ridge::ops::cuda {
@@ -198,11 +198,11 @@ Reason unsupported_reason(const MatmulCall& call) {
   return {};
 }
 
+bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.bytes(x.extent) < swizzle_bytes; }
+
 namespace {
 
-// Narrow operands are contiguous along a short output axis, so that their lines have fewer bytes than a box. Lines that
-// start at odd multiples of 16 bytes need two sectors of 32 bytes in place of one.
-bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.bytes(x.extent) < swizzle_bytes; }
+// Lines that start at odd multiples of 16 bytes need two sectors of 32 bytes in place of one.
 bool crosses_sectors(const TileOperand& x) { return x.bytes(x.line_stride) % 32 != 0; }
 
 double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
@@ -439,6 +439,17 @@ std::optional<MatmulPlan> plan_gemv(const MatmulCall& call, const DeviceNumbers&
   return plan;
 }
 
+bool is_faster(const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; }
+
+// Returns the plans of kernels that load operands without the copy engine, the fastest first.
+std::vector<MatmulPlan> list_plans_without_tiles(const MatmulCall& call, std::size_t workspace_bytes,
+                                                 const DeviceNumbers& device) {
+  std::vector<MatmulPlan> out = list_register_loads_plans(call, workspace_bytes, device);
+  if (const auto gemv = plan_gemv(call, device)) out.push_back(*gemv);
+  std::stable_sort(out.begin(), out.end(), is_faster);
+  return out;
+}
+
 // Returns every plan of tiles with the time of the closed form; plans of one config are adjacent.
 std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std::size_t workspace_bytes,
                                                     const DeviceNumbers& device) {
@@ -457,15 +468,12 @@ std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std:
 
 std::vector<MatmulPlan> list_candidates(const MatmulCall& call, std::size_t workspace_bytes,
                                         const DeviceNumbers& device, std::size_t per_config) {
-  if (call.problem.a.dtype == DType::f32) return list_three_parts_plans(call, workspace_bytes, device);
-  const auto is_faster = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
   const std::vector<UncorrectedPlan> found = list_uncorrected_plans(call, workspace_bytes, device);
   double fastest_s = std::numeric_limits<double>::infinity();
   for (const UncorrectedPlan& x : found) fastest_s = std::min(fastest_s, x.plan.predicted_s);
   // Plans that no correction could make the fastest keep the time of the closed form.
   const double max_form_s = fastest_s * max_correction / min_correction;
-  std::vector<MatmulPlan> out;
-  if (const auto plan = plan_gemv(call, device)) out.push_back(*plan);
+  std::vector<MatmulPlan> out = list_plans_without_tiles(call, workspace_bytes, device);
   for (auto x = found.begin(); x != found.end();) {
     const auto next =
         std::find_if(x, found.end(), [&](const UncorrectedPlan& y) { return y.plan.config != x->plan.config; });
@@ -491,8 +499,8 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
   std::stable_sort(found.begin(), found.end(), [](const UncorrectedPlan& x, const UncorrectedPlan& y) {
     return x.plan.predicted_s < y.plan.predicted_s;
   });
-  if (const auto plans = list_three_parts_plans(call, workspace_bytes, device); !plans.empty()) return plans.front();
-  std::optional<MatmulPlan> best = plan_gemv(call, device);
+  const std::vector<MatmulPlan> others = list_plans_without_tiles(call, workspace_bytes, device);
+  std::optional<MatmulPlan> best = others.empty() ? std::nullopt : std::optional(others.front());
   for (const UncorrectedPlan& x : found) {
     if (best && x.plan.predicted_s * min_correction > best->predicted_s) break;  // Too slow for any correction
     const MatmulPlan plan = apply_correction(x, device);

@@ -1,5 +1,6 @@
 // Tests properties of chosen plans other than speed: safe prefetching and full clusters.
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
@@ -28,14 +29,21 @@ MatmulCall make_call(std::int64_t m, std::int64_t n, std::int64_t k, MatrixLayou
   return c;
 }
 
+// Kernels with register loads need no copies.
+MatmulPlan fastest_plan_of_tiles(const MatmulCall& call) {
+  const auto all = list_candidates(call, workspace, h200_numbers(), 1);
+  const auto found = std::ranges::find(all, MatmulPlan::Path::tiles, &MatmulPlan::path);
+  return found == all.end() ? MatmulPlan() : *found;
+}
+
 TEST(MatmulPlan, OnlyConstantWeightsArePrefetched) {
   MatmulCall c = make_call(8, 4096, 4096, row_major(4096), column_major(4096), row_major(4096));
   EXPECT_FALSE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
   c.constant_b = true;
   EXPECT_TRUE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
   c.b = placeholder_pointer((2 << 20) + 2);  // The kernel reads a copy
-  EXPECT_TRUE(choose_plan(c, workspace, h200_numbers()).copy_b);
-  EXPECT_FALSE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
+  EXPECT_TRUE(fastest_plan_of_tiles(c).copy_b);
+  EXPECT_FALSE(fastest_plan_of_tiles(c).prefetch_constants);
 }
 
 TEST(MatmulPlan, FewRowsOfUnalignedOperandsUseGemv) {
@@ -48,7 +56,7 @@ TEST(MatmulPlan, FewRowsOfUnalignedOperandsUseGemv) {
       << "computed transposed";
   EXPECT_EQ(path(make_call(1, 5840, 136, row_major(136), column_major(136), row_major(5840))), Path::tiles)
       << "the copy engine reads it";
-  EXPECT_EQ(path(make_call(5, 5840, 132, row_major(132), column_major(132), row_major(5840))), Path::tiles)
+  EXPECT_NE(path(make_call(5, 5840, 132, row_major(132), column_major(132), row_major(5840))), Path::gemv)
       << "too many rows";
   EXPECT_EQ(path(make_call(1, 5841, 136, row_major(136), row_major(5841), row_major(5841))), Path::tiles)
       << "B along n";
@@ -57,6 +65,30 @@ TEST(MatmulPlan, FewRowsOfUnalignedOperandsUseGemv) {
   EXPECT_TRUE(list_candidates(make_call(1, 0, 132, row_major(132), column_major(132), row_major(8)), workspace,
                               h200_numbers(), 1)
                   .empty());
+}
+
+// f32 has no tile kernels: few rows take the GEMV kernel, more rows the one with register loads.
+TEST(MatmulPlan, F32UsesGemvOrRegisterLoads) {
+  const auto path = [](std::int64_t m) {
+    MatmulCall c = make_call(m, 4096, 4096, row_major(4096), column_major(4096), row_major(4096));
+    c.problem.a.dtype = c.problem.b.dtype = c.problem.d.dtype = DType::f32;
+    return choose_plan(c, workspace, h200_numbers()).path;
+  };
+  EXPECT_EQ(path(1), MatmulPlan::Path::gemv);
+  EXPECT_EQ(path(5), MatmulPlan::Path::register_loads);
+  EXPECT_EQ(path(4096), MatmulPlan::Path::register_loads);
+}
+
+// Operands of 16 bits take register loads only if the copy engine cannot read them as they are, or k is short.
+TEST(MatmulPlan, UnalignedOperandsMayUseRegisterLoads) {
+  const auto count = [](const MatmulCall& c) {
+    const auto all = list_candidates(c, workspace, h200_numbers(), 1);
+    return std::ranges::count(all, MatmulPlan::Path::register_loads, &MatmulPlan::path);
+  };
+  EXPECT_GT(count(make_call(23, 762, 38, row_major(38), column_major(38), row_major(762))), 0);
+  EXPECT_EQ(count(make_call(23, 768, 128, row_major(128), column_major(128), row_major(768))), 0);
+  EXPECT_GT(count(make_call(23, 768, 128, row_major(129), column_major(128), row_major(768))), 0) << "A is unaligned";
+  EXPECT_GT(count(make_call(50, 768, 128, column_major(50), row_major(768), row_major(768))), 0) << "A is narrow";
 }
 
 // 16 warps of tiles would multiply rows that do not exist; the GEMV kernel takes B along k or n, and one column of D.
@@ -81,7 +113,7 @@ TEST(MatmulPlan, BatchesOfFewRowsUseGemv) {
       << "too many rows";
 }
 
-// A block has up to 256 threads. With 8 lines of B each thread has all of them in flight.
+// A block has up to 512 threads for one row. With 8 lines of B each thread has all of them in flight.
 TEST(MatmulPlan, ThreadsOfGemvShareColumnsOrLines) {
   const auto divide = [](std::int64_t n, std::int64_t k, std::int64_t batch) {
     const GemvColumnThreads x = divide_gemv_threads({1, n, k}, batch, 8, 132);
@@ -89,7 +121,8 @@ TEST(MatmulPlan, ThreadsOfGemvShareColumnsOrLines) {
   };
   EXPECT_EQ(divide(7168, 8, 1024), (std::array<std::int64_t, 3>{256, 1, 4})) << "896 loads of eight columns each";
   EXPECT_EQ(divide(128, 1024, 256), (std::array<std::int64_t, 3>{16, 16, 1})) << "16 loads leave threads to lines";
-  EXPECT_EQ(divide(128, 4096, 64), (std::array<std::int64_t, 3>{8, 32, 2})) << "more blocks, as there are few";
+  EXPECT_EQ(divide(128, 4096, 64), (std::array<std::int64_t, 3>{8, 64, 2}))
+      << "more blocks and threads, as there are few";
   EXPECT_EQ(divide(8, 2, 1), (std::array<std::int64_t, 3>{1, 32, 1})) << "no block is smaller than a warp";
 }
 
@@ -176,12 +209,12 @@ TEST(MatmulPlan, TransposedDPrefetchesNothing) {
 // The copy of A starts after all earlier kernels have ended, so B may be prefetched even if one of them wrote it.
 TEST(MatmulPlan, OtherOperandIsPrefetchedDuringACopy) {
   const MatmulCall a = make_call(9, 4096, 4096, column_major(9), row_major(4096), row_major(4096));
-  const MatmulPlan under = choose_plan(a, workspace, h200_numbers());
+  const MatmulPlan under = fastest_plan_of_tiles(a);
   EXPECT_TRUE(under.copy_a && under.transpose_a && !under.copy_b);
   EXPECT_TRUE(under.prefetch_constants);
   const MatmulCall both = make_call(9, 4097, 4096, column_major(9), row_major(4097), row_major(4097));
-  EXPECT_TRUE(choose_plan(both, workspace, h200_numbers()).copy_b);
-  EXPECT_FALSE(choose_plan(both, workspace, h200_numbers()).prefetch_constants);
+  EXPECT_TRUE(fastest_plan_of_tiles(both).copy_b);
+  EXPECT_FALSE(fastest_plan_of_tiles(both).prefetch_constants);
 }
 
 TEST(MatmulPlan, TilesAndBlocksFillWholeClusters) {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "ridge/ops/product/closed_form.h"
-#include "ridge/ops/product/f32/three_parts.h"
+#include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
 #include "ridge/ops/product/trace.h"
@@ -75,8 +75,8 @@ std::int64_t count_concurrent_blocks(const MatmulConfig& c, const MatmulPlan& pl
 PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
   PlanProperties out{.min_bytes = min_product_bytes(to_uniform_batch(problem))};
   out.work_items = plan.tiles * plan.splits;
-  if (plan.path == MatmulPlan::Path::three_parts) {
-    const ThreePartsConfig c = three_parts_configs[plan.config];
+  if (plan.path == MatmulPlan::Path::register_loads) {
+    const RegisterLoadsConfig c = register_loads_configs[plan.config];
     out.concurrent_items = device.multiprocessors;
     out.outside_fraction = 1 - as_double(problem.batch) * as_double(problem.size.m) * as_double(problem.size.n) /
                                    (as_double(plan.tiles) * c.m * c.n);
