@@ -87,6 +87,16 @@ void read_feed_forward(KeyReader& reader, const FamilyConventions& family, Model
     config.feed_forward_width = reader.read_integer("intermediate_size", 1, max_size);
 }
 
+// Adds the encoder of a vision_config. Returns false if its model_type is not known.
+Result<bool> add_vision(const Json& vision, const std::string& source, const std::string& outer_type,
+                        std::int64_t image_tokens, ModelConfig& config) {
+  RIDGE_TRY(read, read_vision(vision, source, "vision_config.", outer_type, config.width, image_tokens));
+  if (!read) return false;
+  config.encoders = std::move(read->parts);
+  config.vision = std::move(read->config);
+  return true;
+}
+
 Result<ModelConfig> read_config(const Json& object, const std::string& source, const std::string& prefix,
                                 std::optional<bool> outer_tie) {
   KeyReader type_reader(object, source, prefix);
@@ -116,7 +126,10 @@ Result<ModelConfig> read_config(const Json& object, const std::string& source, c
   read_experts(reader, *family, config);
   note_uncounted(reader, *family, config);
   const Json* quantization = reader.find_object("quantization_config");
+  const bool has_flat_vision = family->model_type == "qwen2_vl";
+  const Json* vision = has_flat_vision ? reader.find_object("vision_config") : nullptr;
   RIDGE_TRY_STATUS(reader.check_all_read(fmt::format("model_type '{}'", config.model_type)));
+  if (vision != nullptr) RIDGE_TRY_STATUS(add_vision(*vision, source, config.model_type, 0, config));
   if (quantization != nullptr) {
     RIDGE_TRY(read, read_quantization(*quantization, source, prefix + "quantization_config.", config));
     config.quantization = read;
@@ -129,7 +142,7 @@ Result<ModelConfig> read_config(const Json& object, const std::string& source, c
 Result<ModelConfig> read_nested(const Json& object, const std::string& source) {
   KeyReader outer(object, source, "");
   const Json* inner = outer.find_object("text_config");
-  outer.skip("model_type");
+  const std::string type = outer.read_text_or("model_type", "");
   check_architecture(outer);
   std::optional<bool> tie;
   if (outer.has_key("tie_word_embeddings")) tie = outer.read_flag_or("tie_word_embeddings", false);
@@ -146,13 +159,8 @@ Result<ModelConfig> read_nested(const Json& object, const std::string& source) {
     config.quantization = read;
   }
   if (vision != nullptr) {
-    RIDGE_TRY(read, read_vision(*vision, source, "vision_config.", config.width, image_tokens));
-    if (read) {
-      config.encoders = std::move(read->parts);
-      config.vision = std::move(read->config);
-    } else {
-      others.emplace(others.begin(), "vision_config");
-    }
+    RIDGE_TRY(is_known, add_vision(*vision, source, type, image_tokens, config));
+    if (!is_known) others.emplace(others.begin(), "vision_config");
   }
   for (const auto& [name, path] : outer.keys_read())
     if (name == "tie_word_embeddings" || name == "quantization_config") config.keys.emplace(name, path);

@@ -10,7 +10,7 @@
 namespace ridge::model {
 namespace {
 
-constexpr std::array<FamilyConventions, 26> families{{
+constexpr std::array<FamilyConventions, 28> families{{
     {.model_type = "llama",
      .has_attention_bias_key = true,
      .has_feed_forward_bias_key = true,
@@ -25,6 +25,8 @@ constexpr std::array<FamilyConventions, 26> families{{
     {.model_type = "mixtral", .window = WindowRule::all, .experts = ExpertRule::all_layers},
     {.model_type = "phi3", .window = WindowRule::all},
     {.model_type = "qwen2", .window = WindowRule::switched, .has_qkv_bias = true},
+    {.model_type = "qwen2_vl", .window = WindowRule::switched, .has_qkv_bias = true},
+    {.model_type = "qwen2_vl_text", .window = WindowRule::switched, .has_qkv_bias = true},
     {.model_type = "qwen3",
      .window = WindowRule::switched,
      .has_attention_bias_key = true,

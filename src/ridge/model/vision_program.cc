@@ -26,23 +26,37 @@ void add_rows(ProgramWriter& out, const VisionSizes& sizes) {
   out.add_dimension("W", sizes.config.width);
 }
 
-// Adds a norm along W with its weights and shifts.
+// Adds a norm along W with its weights and, outside of gated layers, shifts.
 void add_norm(ProgramWriter& out, const VisionSizes& sizes, const std::string& result, const std::string& x,
               const std::string& mark) {
+  if (sizes.config.is_gated) {
+    out.add_parameter(fmt::format("norm{}$", mark), sizes.options.dtype, "W");
+    return out.add(result, "IM, NP, W", fmt::format("rmsnorm({0} over W) * norm{1}$", x, mark));
+  }
   for (const char* name : {"norm", "shift"})
     out.add_parameter(fmt::format("{}{}$", name, mark), sizes.options.dtype, "W");
   out.add(result, "IM, NP, W", fmt::format("layernorm({0} over W) * norm{1}$ + shift{1}$", x, mark));
 }
 
-// Adds a product with a bias.
+// Adds a product with a bias, or, in gated layers, without one.
 void add_linear(ProgramWriter& out, const VisionSizes& sizes, const std::string& result, const std::string& rows,
                 const std::string& x, const std::string& from, const std::string& to, bool is_stored = false) {
   out.add_parameter(fmt::format("w{}$", result), sizes.options.dtype, fmt::format("{}, {}", from, to));
-  out.add_parameter(fmt::format("b{}$", result), sizes.options.dtype, to);
   const std::string dims = fmt::format("{}, {}", rows, to);
+  if (sizes.config.is_gated) return out.add(result + "$", dims, fmt::format("{} * w{}$", x, result));
+  out.add_parameter(fmt::format("b{}$", result), sizes.options.dtype, to);
   out.add(fmt::format("{}0$", result), dims, fmt::format("{} * w{}$", x, result));
   const std::string sum = fmt::format("{0}0$ + b{0}$", result);
   is_stored ? out.add_stored(result + "$", sizes.options.dtype, dims, sum) : out.add(result + "$", dims, sum);
+}
+
+// Adds the rows of a table of positions, one for each patch. Returns what is added to the patches.
+std::string add_table_positions(ProgramWriter& out, const VisionSizes& sizes, const std::string& axis) {
+  out.add_dimension("YP", sizes.config.positions);
+  out.add_parameter("positions" + axis, sizes.options.dtype, "YP, W");
+  out.add_input("data", "place" + axis, DType::int32, "NP");
+  out.add("position" + axis, "NP, W", fmt::format("gather(positions{0}, place{0} over YP)", axis));
+  return " + position" + axis;
 }
 
 void add_patches(ProgramWriter& out, const VisionSizes& sizes, const std::string& result) {
@@ -64,16 +78,53 @@ void add_patches(ProgramWriter& out, const VisionSizes& sizes, const std::string
     for (const char* name : {"norm0", "shift0"}) out.add_parameter(name, dtype, "W");
     return out.add_stored(result, dtype, "IM, NP, W", "layernorm(patch2 over W) * norm0 + shift0");
   }
-  out.add_parameter("bias", dtype, "W");
-  if (config.positions == 0) {
-    out.add_parameter("positions", dtype, "NP, W");
-    return out.add_stored(result, dtype, "IM, NP, W", "patch0 + bias + positions");
+  std::string sum = "patch0";
+  if (config.has_patch_bias) {
+    out.add_parameter("bias", dtype, "W");
+    sum += " + bias";
   }
-  out.add_dimension("YP", config.positions);
-  out.add_parameter("positions", dtype, "YP, W");
-  out.add_input("data", "place", DType::int32, "NP");
-  out.add("position", "NP, W", "gather(positions, place over YP)");
-  out.add_stored(result, dtype, "IM, NP, W", "patch0 + bias + position");
+  if (config.position_rule == VisionPositions::of_patches) {
+    out.add_parameter("positions", dtype, "NP, W");
+    sum += " + positions";
+  }
+  if (config.position_rule == VisionPositions::of_table) sum += add_table_positions(out, sizes, "");
+  if (config.position_rule == VisionPositions::of_row_and_column)
+    for (const char* axis : {"y", "x"}) sum += add_table_positions(out, sizes, axis);
+  out.add_stored(result, dtype, "IM, NP, W", sum);
+}
+
+// Adds queries, keys and values with norms along the head, those of values without weights.
+void add_normalized_heads(ProgramWriter& out, const VisionSizes& sizes) {
+  const std::string dims = "IM, NP, H, E";
+  for (const std::string name : {"q", "k", "v"}) {
+    add_linear(out, sizes, name + "0", "IM, NP", "h$", "W", "H, E");
+    const std::string norm = fmt::format("rmsnorm({}0$ over E)", name);
+    if (name == "v") return out.add_stored("v$", sizes.options.dtype, dims, norm);
+    out.add_parameter(fmt::format("norm{}$", name), sizes.options.dtype, "E");
+    out.add(name + "1$", dims, fmt::format("{} * norm{}$", norm, name));
+    out.add_stored(name + "$", sizes.options.dtype, dims, fmt::format("rotary({}1$, t over E)", name));
+  }
+}
+
+// Adds attention of all patches to all patches of an image, from q$, k$ and v$ to y$, which includes x.
+void add_patch_pairs(ProgramWriter& out, const VisionSizes& sizes, const std::string& x) {
+  out.begin_module("vision attention");
+  out.add_indices("key$", "KP", "index(KP)");
+  out.add("keys$", "IM, KP, H, E", "gather(k$, key$ over NP)");
+  out.add("values$", "IM, KP, H, E", "gather(v$, key$ over NP)");
+  out.add("s$", "IM, NP, H, KP", "q$ * keys$");
+  // Normalized queries and keys have no scale.
+  const char* scores = sizes.config.is_gated ? "softmax(s$ over KP)" : "softmax(s$ * rsqrt(size(E)) over KP)";
+  out.add("p$", "IM, NP, H, KP", scores);
+  out.add("a$", "IM, NP, H, E", "p$ * values$");
+  out.begin_module("vision attention output");
+  add_linear(out, sizes, "o", "IM, NP", "a$", "H, E", "W");
+  std::string sum = "o$";
+  if (sizes.config.is_gated) {
+    add_norm(out, sizes, "on$", "o$", "3");
+    sum = "on$";
+  }
+  out.add("y$", "IM, NP, W", fmt::format("{} + {}", x, sum));
 }
 
 void add_attention(ProgramWriter& out, const VisionSizes& sizes, const std::string& x) {
@@ -84,22 +135,17 @@ void add_attention(ProgramWriter& out, const VisionSizes& sizes, const std::stri
   add_norm(out, sizes, "h$", x, "1");
   const bool turns = sizes.config.has_rotary;
   if (turns) out.add_input("data", "t", DType::int32, "NP");
+  if (sizes.config.is_gated) {
+    add_normalized_heads(out, sizes);
+    return add_patch_pairs(out, sizes, x);
+  }
   for (const std::string name : {"q", "k", "v"})
     add_linear(out, sizes, turns && name != "v" ? name + "r" : name, "IM, NP", "h$", "W", "H, E",
                !turns || name == "v");
   if (turns)
     for (const std::string name : {"q", "k"})
       out.add_stored(name + "$", sizes.options.dtype, "IM, NP, H, E", fmt::format("rotary({}r$, t over E)", name));
-  out.begin_module("vision attention");
-  out.add_indices("key$", "KP", "index(KP)");
-  out.add("keys$", "IM, KP, H, E", "gather(k$, key$ over NP)");
-  out.add("values$", "IM, KP, H, E", "gather(v$, key$ over NP)");
-  out.add("s$", "IM, NP, H, KP", "q$ * keys$");
-  out.add("p$", "IM, NP, H, KP", "softmax(s$ * rsqrt(size(E)) over KP)");
-  out.add("a$", "IM, NP, H, E", "p$ * values$");
-  out.begin_module("vision attention output");
-  add_linear(out, sizes, "o", "IM, NP", "a$", "H, E", "W");
-  out.add("y$", "IM, NP, W", fmt::format("{} + o$", x));
+  add_patch_pairs(out, sizes, x);
 }
 
 void add_layer(ProgramWriter& out, const VisionSizes& sizes, const std::string& x, const std::string& result) {
@@ -107,10 +153,14 @@ void add_layer(ProgramWriter& out, const VisionSizes& sizes, const std::string& 
   out.begin_module("vision feed-forward");
   out.add_dimension("F", sizes.config.feed_forward);
   add_norm(out, sizes, "h2$", "y$", "2");
+  const bool is_gated = sizes.config.is_gated;
+  if (is_gated) add_linear(out, sizes, "gate", "IM, NP", "h2$", "W", "F");
   add_linear(out, sizes, "up", "IM, NP", "h2$", "W", "F");
-  out.add("g$", "IM, NP, F", fmt::format(fmt::runtime(sizes.function), "up$"));
+  const std::string call = fmt::format(fmt::runtime(sizes.function), is_gated ? "gate$" : "up$");
+  out.add("g$", "IM, NP, F", is_gated ? call + " * up$" : call);
   add_linear(out, sizes, "down", "IM, NP", "g$", "F", "W");
-  out.add_stored(result, sizes.options.dtype, "IM, NP, W", "y$ + down$");
+  if (is_gated) add_norm(out, sizes, "dn$", "down$", "4");
+  out.add_stored(result, sizes.options.dtype, "IM, NP, W", is_gated ? "y$ + dn$" : "y$ + down$");
 }
 
 // Adds squares$: for each token the vectors of its patches, rows MR and columns MC of a square.
@@ -131,8 +181,21 @@ void add_projector(ProgramWriter& out, const VisionSizes& sizes, const std::stri
   const std::string tokens = "IM, TR, TC", square = "MR, MC, W";
   out.begin_module(is_deep ? "vision projector of a layer" : "vision projector");
   out.add_dimension("DT", config.text_width);
-  if (!is_deep) add_norm(out, sizes, "h3$", x, "3");
-  add_squares(out, sizes, is_deep ? x : "h3$");
+  const bool has_norm = !is_deep && config.projector != VisionProjector::averaged;
+  if (has_norm) add_norm(out, sizes, "h3$", x, "3");
+  add_squares(out, sizes, has_norm ? "h3$" : x);
+  if (config.projector == VisionProjector::averaged) {
+    std::string mean = "average$";
+    out.add(mean, tokens + ", W", "mean(squares$ over MR, MC)");
+    if (config.has_scale) {
+      for (const char* name : {"shift$", "scale$"}) out.add_parameter(name, dtype, "W");
+      mean = "scaled$";
+      out.add(mean, tokens + ", W", "(average$ - shift$) * scale$");
+    }
+    out.add("h4$", tokens + ", W", fmt::format("rmsnorm({} over W)", mean));
+    out.add_parameter("wout$", dtype, "W, DT");
+    return out.add_stored("images$", dtype, tokens + ", DT", "h4$ * wout$");
+  }
   if (config.projector == VisionProjector::pooled) {
     out.add("average$", tokens + ", W", "mean(squares$ over MR, MC)");
     out.add_parameter("norm4$", dtype, "W");
@@ -187,7 +250,7 @@ Result<ImageTokens> count_image_tokens(const ModelConfig& config, std::int64_t i
   if (!config.vision)
     return input_error(
         fmt::format("{}: expected a vision_config for --images, found none that has programs", config.name),
-        "those of Gemma 3, Llama 4, Qwen3-VL and Qwen3.5 have");
+        "those of Gemma 3 and 4, Llama 4, Qwen2-VL, Qwen3-VL and Qwen3.5 have");
   const VisionConfig& vision = *config.vision;
   const std::int64_t size = image_size > 0 ? image_size : vision.image_size;
   if (size == 0)
@@ -219,7 +282,7 @@ Result<ModelPrograms> write_vision_programs(const ModelConfig& config, const Vis
                                      [&](ProgramWriter& writer) { add_projector(writer, sizes, "x", is_deep); }));
   if (sizes.config.has_rotary)
     out.notes.emplace_back("the programs of images turn queries and keys by one position, the model by row and column");
-  if (sizes.config.positions > 0)
+  if (sizes.config.position_rule == VisionPositions::of_table)
     out.notes.emplace_back("the programs of images read one position for each patch, the model the mean of four");
   return out;
 }

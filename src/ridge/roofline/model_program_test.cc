@@ -65,7 +65,7 @@ std::int64_t sink_elements(const ModelConfig& config) {
 
 std::int64_t count_vision_elements(const ModelConfig& config) {
   if (!config.vision) return 0;
-  const std::int64_t size = config.vision->image_size > 0 ? 0 : 64;
+  const std::int64_t size = config.vision->image_size > 0 ? 0 : 2 * config.vision->patch * config.vision->merged;
   const auto programs = write_vision_programs(config, {.image_size = size});
   EXPECT_TRUE(programs) << programs.error().message;
   std::int64_t parameters = 0;
