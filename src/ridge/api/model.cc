@@ -82,7 +82,9 @@ Result<ModelPage> make_page(const std::string& config, const ModelRequest& reque
                             const std::vector<MachineChoice>& machines, std::vector<ModelOnMachine> answers) {
   RIDGE_TRY(found, model::find_config(config));
   RIDGE_TRY(count, model::count_model(found, request.counts));
-  RIDGE_TRY(formulas, make_model_formulas(found, request.counts));
+  std::optional<std::int64_t> image_size;
+  if (request.images) image_size = request.images->image_size;
+  RIDGE_TRY(formulas, make_model_formulas(found, request.counts, image_size));
   const std::int64_t context = *request.counts.context;
   if (context < formulas.min_context || context > formulas.max_context)
     return usage_error(fmt::format("expected --context from {} to {} with --html, found {}", formulas.min_context,

@@ -5,6 +5,7 @@
 
 #include "ridge/base/contains.h"
 #include "ridge/model/program.h"
+#include "ridge/model/vision_program.h"
 #include "ridge/program/load.h"
 #include "ridge/program/weights.h"
 #include "ridge/roofline/memory.h"
@@ -245,9 +246,33 @@ Result<StepFormulas> make_step(const model::ModelConfig& config, StepFormulas ou
   return out;
 }
 
+// Returns the formulas of the encoder for each format of weights.
+Result<std::vector<ImageFormulas>> make_image_formulas(const model::ModelConfig& config,
+                                                       const std::vector<StepFormulas>& steps,
+                                                       std::int64_t image_size) {
+  std::vector<ImageFormulas> out;
+  for (const StepFormulas& step : steps) {
+    const auto has_format = [&](const ImageFormulas& x) { return x.weight_dtype == step.weight_dtype; };
+    if (std::any_of(out.begin(), out.end(), has_format)) continue;
+    const model::VisionOptions options{
+        .dtype = model::activation_dtype(step.weight_dtype), .images = 2, .image_size = image_size};
+    RIDGE_TRY(programs, model::write_vision_programs(config, options));
+    out.push_back({step.weight_dtype, {}});
+    for (const model::PartProgram& part : programs.parts) {
+      RIDGE_TRY(formula, make_part(part, {"IM"}));
+      if (!replace_regions(formula.sizes))
+        return input_error(fmt::format("{}: a condition of its {} has no formula for --html", config.name, part.name),
+                           "leave out --images or --html");
+      out.back().parts.push_back(std::move(formula));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, const model::CountOptions& options) {
+Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, const model::CountOptions& options,
+                                          const std::optional<std::int64_t>& image_size) {
   ModelFormulas out{.window = config.window,
                     .has_chunks = config.has_chunks,
                     .learned_positions = config.learned_positions,
@@ -276,6 +301,10 @@ Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, cons
         }
       }
     }
+  if (image_size) {
+    RIDGE_TRY(images, make_image_formulas(config, out.steps, *image_size));
+    out.images = std::move(images);
+  }
   RIDGE_TRY(count, model::count_model(config, options));
   // Elements of mxfp4 contain their scales in the programs.
   const bool has_scales = config.quantization && config.quantization->method != model::QuantizationMethod::mxfp4;
