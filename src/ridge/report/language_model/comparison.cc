@@ -200,6 +200,13 @@ std::vector<std::string> list_break_evens(const Machines& machines) {
       out.push_back(fmt::format("{}from {} on, {} gives more tokens/s a chip than {} with these chips",
                                 machines.size() > 2 ? each.machine + ": " : "",
                                 count_text(x->batch, each.served ? "request" : "sequence"), x->better, x->other));
+  const auto is_planned = [](const ModelOnMachine& x) {
+    return x.phase == ModelPhase::decode && !x.rate && !x.served && x.decode.predicted_s.has_value();
+  };
+  if (machines.size() == 2 && std::any_of(machines.begin(), machines.end(), is_planned))
+    out.emplace_back(
+        "no batch from which one gives more: --plan would plan kernels for each batch; without --plan there are "
+        "bounds");
   return out;
 }
 
