@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "ridge/api/facade.h"
 #include "ridge/base/file.h"
@@ -53,10 +54,11 @@ Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, con
                                                   const std::vector<DType>& formats) {
   RIDGE_TRY(found, model::find_config(config));
   const std::vector<DType> variants = formats.empty() ? std::vector{request.counts.weight_dtype} : formats;
+  std::map<DType, CountedChips> counted;
   RIDGE_TRY(out, predict_on_each<ModelOnMachine>(machines, variants, [&](const Machine& machine, DType format) {
               ModelRequest one = request;
               one.counts.weight_dtype = format;
-              return ridge::predict_model(found, one, machine);
+              return ridge::predict_model(found, one, machine, machines.size() > 1 ? &counted[format] : nullptr);
             }));
   for (std::size_t i = 0; i < out.size(); ++i) out[i].counts.weight_dtype = variants[i % variants.size()];
   const bool is_decoding = request.phase == ModelPhase::decode && !request.rate;

@@ -201,13 +201,16 @@ std::vector<std::string> list_times_not_on_record(const Machine& machine, std::i
 }
 
 Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& asked,
-                                     const Machine& machine) {
+                                     const Machine& machine, CountedChips* shared) {
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
   ModelRequest request = complete_request(asked);
   const model::StepOptions options{.weight_dtype = request.counts.weight_dtype,
                                    .cache_dtype = request.counts.cache_dtype,
                                    .context = *request.counts.context};
-  LayoutPredictor predictor(config, options, machine, request.plan), bounds(config, options, machine);
+  CountedChips own;
+  CountedChips* const counted = shared != nullptr || !request.plan ? shared : &own;
+  LayoutPredictor predictor(config, options, machine, request.plan, counted),
+      bounds(config, options, machine, {}, counted);
   const Question question{config, machine, predictor, request.plan ? bounds : predictor};
   if (request.rate) {
     RIDGE_TRY(chosen, choose_batch(question, request));

@@ -7,6 +7,7 @@
 
 #include "ridge/model/count.h"
 #include "ridge/plan/model/images.h"
+#include "ridge/plan/model/layout_predictor.h"
 #include "ridge/plan/model/serving.h"
 #include "ridge/plan/model/speculation.h"
 #include "ridge/plan/model/step.h"
@@ -97,9 +98,9 @@ std::optional<std::int64_t> count_hosts(const Machine& machine, std::int64_t chi
 // Returns the times that the machine's file lacks, so that they count as 0 for this number of chips.
 std::vector<std::string> list_times_not_on_record(const Machine& machine, std::int64_t chips);
 
-// Returns the answer. Errors: a machine without a peak or bandwidth, chips that do not divide the model, options out of
-// range.
+// Returns the answer. `shared` has the counts of other machines' answers with the same config, formats and context.
+// Errors: a machine without a peak or bandwidth, chips that do not divide the model, options out of range.
 Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& request,
-                                     const Machine& machine);
+                                     const Machine& machine, CountedChips* shared = nullptr);
 
 }  // namespace ridge
