@@ -309,13 +309,13 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
   expect_rejected({"model", "Qwen/Qwen3-8B-Base"}, 3,
                   "ridge: cannot read 'Qwen/Qwen3-8B-Base': No such file or directory\n"
                   "  hint: did you mean qwen3_8b?\n");
-  expect_rejected(
-      {"model", file("wrong.json", R"({"model_type": "lama", "hidden_size": 8})")}, 3,
-      "FOLDER/wrong.json: model_type: expected one of llama, llama4_text, mistral, mixtral, phi3, "
-      "qwen2, qwen2_vl, qwen2_vl_text, qwen3, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text, qwen3_next, "
-      "qwen3_5_text, qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gpt_oss, gpt2, glm4_moe, deepseek_v3, "
-      "deepseek_v32, kimi_k2, glm_moe_dsa, nemotron_h, mamba2, falcon_mamba, found 'lama'\n"
-      "  hint: did you mean 'llama'?\n");
+  expect_rejected({"model", file("wrong.json", R"({"model_type": "lama", "hidden_size": 8})")}, 3,
+                  "FOLDER/wrong.json: model_type: expected one of llama, llama4_text, mistral, mixtral, phi3, "
+                  "qwen2, qwen2_vl, qwen2_vl_text, qwen3, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text, qwen3_next, "
+                  "qwen3_5_text, qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gpt_oss, gpt2, whisper, glm4_moe, "
+                  "deepseek_v3, "
+                  "deepseek_v32, kimi_k2, glm_moe_dsa, nemotron_h, mamba2, falcon_mamba, found 'lama'\n"
+                  "  hint: did you mean 'llama'?\n");
 }
 
 TEST_F(CliTest, ModelPredictsLinearAttention) {

@@ -114,7 +114,16 @@ struct VisionConfig {
   VisionProjector projector = VisionProjector::pooled;
 };
 
-// A part that turns images into vectors of tokens, which no token of a text uses.
+// An encoder of sounds (Whisper): two convolutions over frames, then layers. All layers of the language model attend to
+// its results, too, and keep keys and values of them.
+struct AudioConfig {
+  std::int64_t layers = 0, width = 0, heads = 0, feed_forward = 0;
+  std::int64_t bins = 0;        // Numbers of a frame
+  std::int64_t vectors = 0;     // Results for one clip, of two frames each
+  std::string activation = {};  // Name in the file
+};
+
+// A part that turns images or sounds into vectors, which no token of a text uses.
 struct EncoderPart {
   std::string name;
   std::int64_t layers = 0;  // 0 for a projector
@@ -154,6 +163,7 @@ struct ModelConfig {
   bool is_gated = true;  // True if the feed-forward part has three matrices, false if it has two
   bool is_tied = false;  // True if the head is the token embedding
   bool has_qkv_bias = false, has_output_bias = false, has_feed_forward_bias = false, has_norm_bias = false;
+  bool has_key_bias = true;      // False if keys have no bias although queries and values have one
   bool has_qk_norm = false;      // True if queries and keys are normalized per head
   bool has_sinks = false;        // True if each head has one learned score
   bool has_output_gate = false;  // True if a gate from the layer's input scales the result of attention
@@ -174,6 +184,7 @@ struct ModelConfig {
   std::optional<QuantizationConfig> quantization = {};
   std::vector<EncoderPart> encoders = {};
   std::optional<VisionConfig> vision = {};  // Set if the encoder has programs
+  std::optional<AudioConfig> audio = {};    // Set if the layers have cross attention
   std::vector<LayerConfig> layers = {};
   // Common name of each key that was read, and its path in the file.
   std::map<std::string, std::string, std::less<>> keys = {};

@@ -125,6 +125,8 @@ constexpr PublishedCount published[] = {
     {"qwen3_vl_8b", 8767123696, 8190735360, 147456},
     {"qwen2_vl_7b", 8291375616, 7615616512, 57344},
     {"gemma_4_31b", 31273088816, 30697345280, 901120},
+    // With the encoder; a layer keeps keys and values of 1 500 vectors of each sequence.
+    {"whisper_large_v3", 1543490560, 801623040, 163840, 32 * 2 * 1500 * 1280 * 2},
     {"falcon_mamba_7b", 7272665088, 7272665088, 0, 64 * (8192 * 16 * 2 + 3 * 8192 * 2)},
 };
 
@@ -305,7 +307,8 @@ TEST(ModelConfig, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(error_of(R"({"model_type": "lama"})"),
             "config.json: model_type: expected one of llama, llama4_text, mistral, mixtral, phi3, qwen2, qwen2_vl, "
             "qwen2_vl_text, qwen3, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text, qwen3_next, qwen3_5_text, "
-            "qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gpt_oss, gpt2, glm4_moe, deepseek_v3, deepseek_v32, "
+            "qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gpt_oss, gpt2, whisper, glm4_moe, deepseek_v3, "
+            "deepseek_v32, "
             "kimi_k2, glm_moe_dsa, nemotron_h, mamba2, falcon_mamba, found 'lama'\n"
             "  hint: did you mean 'llama'?\n");
   for (const char* other : {"gemma3n_text", "jamba", "t5"})

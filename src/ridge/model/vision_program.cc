@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "ridge/model/activations.h"
-#include "ridge/model/program_writer.h"
+#include "ridge/model/encoder_layers.h"
 
 namespace ridge::model {
 namespace {
@@ -14,41 +14,9 @@ struct VisionSizes {
   const VisionConfig& config;
   VisionOptions options;
   ImageTokens image;
-  std::string function;  // Elementwise function of an operand {0}
+  EncoderSizes layers;
   std::int64_t patches() const { return image.patches_per_side * image.patches_per_side; }
-  // Vectors that pass the layers
-  std::int64_t vectors() const { return patches() + (config.has_class_token ? 1 : 0); }
 };
-
-void add_rows(ProgramWriter& out, const VisionSizes& sizes) {
-  out.add_dimension("IM", sizes.options.images);
-  out.add_dimension("NP", sizes.vectors());
-  out.add_dimension("W", sizes.config.width);
-}
-
-// Adds a norm along W with its weights and, outside of gated layers, shifts.
-void add_norm(ProgramWriter& out, const VisionSizes& sizes, const std::string& result, const std::string& x,
-              const std::string& mark) {
-  if (sizes.config.is_gated) {
-    out.add_parameter(fmt::format("norm{}$", mark), sizes.options.dtype, "W");
-    return out.add(result, "IM, NP, W", fmt::format("rmsnorm({0} over W) * norm{1}$", x, mark));
-  }
-  for (const char* name : {"norm", "shift"})
-    out.add_parameter(fmt::format("{}{}$", name, mark), sizes.options.dtype, "W");
-  out.add(result, "IM, NP, W", fmt::format("layernorm({0} over W) * norm{1}$ + shift{1}$", x, mark));
-}
-
-// Adds a product with a bias, or, in gated layers, without one.
-void add_linear(ProgramWriter& out, const VisionSizes& sizes, const std::string& result, const std::string& rows,
-                const std::string& x, const std::string& from, const std::string& to, bool is_stored = false) {
-  out.add_parameter(fmt::format("w{}$", result), sizes.options.dtype, fmt::format("{}, {}", from, to));
-  const std::string dims = fmt::format("{}, {}", rows, to);
-  if (sizes.config.is_gated) return out.add(result + "$", dims, fmt::format("{} * w{}$", x, result));
-  out.add_parameter(fmt::format("b{}$", result), sizes.options.dtype, to);
-  out.add(fmt::format("{}0$", result), dims, fmt::format("{} * w{}$", x, result));
-  const std::string sum = fmt::format("{0}0$ + b{0}$", result);
-  is_stored ? out.add_stored(result + "$", sizes.options.dtype, dims, sum) : out.add(result + "$", dims, sum);
-}
 
 // Adds the rows of a table of positions, one for each patch. Returns what is added to the patches.
 std::string add_table_positions(ProgramWriter& out, const VisionSizes& sizes, const std::string& axis) {
@@ -93,76 +61,6 @@ void add_patches(ProgramWriter& out, const VisionSizes& sizes, const std::string
   out.add_stored(result, dtype, "IM, NP, W", sum);
 }
 
-// Adds queries, keys and values with norms along the head, those of values without weights.
-void add_normalized_heads(ProgramWriter& out, const VisionSizes& sizes) {
-  const std::string dims = "IM, NP, H, E";
-  for (const std::string name : {"q", "k", "v"}) {
-    add_linear(out, sizes, name + "0", "IM, NP", "h$", "W", "H, E");
-    const std::string norm = fmt::format("rmsnorm({}0$ over E)", name);
-    if (name == "v") return out.add_stored("v$", sizes.options.dtype, dims, norm);
-    out.add_parameter(fmt::format("norm{}$", name), sizes.options.dtype, "E");
-    out.add(name + "1$", dims, fmt::format("{} * norm{}$", norm, name));
-    out.add_stored(name + "$", sizes.options.dtype, dims, fmt::format("rotary({}1$, t over E)", name));
-  }
-}
-
-// Adds attention of all patches to all patches of an image, from q$, k$ and v$ to y$, which includes x.
-void add_patch_pairs(ProgramWriter& out, const VisionSizes& sizes, const std::string& x) {
-  out.begin_module("vision attention");
-  out.add_indices("key$", "KP", "index(KP)");
-  out.add("keys$", "IM, KP, H, E", "gather(k$, key$ over NP)");
-  out.add("values$", "IM, KP, H, E", "gather(v$, key$ over NP)");
-  out.add("s$", "IM, NP, H, KP", "q$ * keys$");
-  // Normalized queries and keys have no scale.
-  const char* scores = sizes.config.is_gated ? "softmax(s$ over KP)" : "softmax(s$ * rsqrt(size(E)) over KP)";
-  out.add("p$", "IM, NP, H, KP", scores);
-  out.add("a$", "IM, NP, H, E", "p$ * values$");
-  out.begin_module("vision attention output");
-  add_linear(out, sizes, "o", "IM, NP", "a$", "H, E", "W");
-  std::string sum = "o$";
-  if (sizes.config.is_gated) {
-    add_norm(out, sizes, "on$", "o$", "3");
-    sum = "on$";
-  }
-  out.add("y$", "IM, NP, W", fmt::format("{} + {}", x, sum));
-}
-
-void add_attention(ProgramWriter& out, const VisionSizes& sizes, const std::string& x) {
-  out.add_dimension("KP", sizes.vectors());
-  out.add_dimension("H", sizes.config.heads);
-  out.add_dimension("E", sizes.config.width / sizes.config.heads);
-  out.begin_module("vision query, key, value");
-  add_norm(out, sizes, "h$", x, "1");
-  const bool turns = sizes.config.has_rotary;
-  if (turns) out.add_input("data", "t", DType::int32, "NP");
-  if (sizes.config.is_gated) {
-    add_normalized_heads(out, sizes);
-    return add_patch_pairs(out, sizes, x);
-  }
-  for (const std::string name : {"q", "k", "v"})
-    add_linear(out, sizes, turns && name != "v" ? name + "r" : name, "IM, NP", "h$", "W", "H, E",
-               !turns || name == "v");
-  if (turns)
-    for (const std::string name : {"q", "k"})
-      out.add_stored(name + "$", sizes.options.dtype, "IM, NP, H, E", fmt::format("rotary({}r$, t over E)", name));
-  add_patch_pairs(out, sizes, x);
-}
-
-void add_layer(ProgramWriter& out, const VisionSizes& sizes, const std::string& x, const std::string& result) {
-  add_attention(out, sizes, x);
-  out.begin_module("vision feed-forward");
-  out.add_dimension("F", sizes.config.feed_forward);
-  add_norm(out, sizes, "h2$", "y$", "2");
-  const bool is_gated = sizes.config.is_gated;
-  if (is_gated) add_linear(out, sizes, "gate", "IM, NP", "h2$", "W", "F");
-  add_linear(out, sizes, "up", "IM, NP", "h2$", "W", "F");
-  const std::string call = fmt::format(fmt::runtime(sizes.function), is_gated ? "gate$" : "up$");
-  out.add("g$", "IM, NP, F", is_gated ? call + " * up$" : call);
-  add_linear(out, sizes, "down", "IM, NP", "g$", "F", "W");
-  if (is_gated) add_norm(out, sizes, "dn$", "down$", "4");
-  out.add_stored(result, sizes.options.dtype, "IM, NP, W", is_gated ? "y$ + dn$" : "y$ + down$");
-}
-
 // Adds squares$: for each token the vectors of its patches, rows MR and columns MC of a square.
 void add_squares(ProgramWriter& out, const VisionSizes& sizes, const std::string& x) {
   const std::int64_t side = sizes.image.patches_per_side / sizes.config.merged;
@@ -182,7 +80,7 @@ void add_projector(ProgramWriter& out, const VisionSizes& sizes, const std::stri
   out.begin_module(is_deep ? "vision projector of a layer" : "vision projector");
   out.add_dimension("DT", config.text_width);
   const bool has_norm = !is_deep && config.projector != VisionProjector::averaged;
-  if (has_norm) add_norm(out, sizes, "h3$", x, "3");
+  if (has_norm) add_encoder_norm(out, sizes.layers, "h3$", x, "3");
   add_squares(out, sizes, has_norm ? "h3$" : x);
   if (config.projector == VisionProjector::averaged) {
     std::string mean = "average$";
@@ -204,7 +102,7 @@ void add_projector(ProgramWriter& out, const VisionSizes& sizes, const std::stri
     return out.add_stored("images$", dtype, tokens + ", DT", "h4$ * wout$");
   }
   out.add_dimension("FI", config.inner_width);
-  const auto call = [&](const std::string& name) { return fmt::format(fmt::runtime(sizes.function), name); };
+  const auto call = [&](const std::string& name) { return fmt::format(fmt::runtime(sizes.layers.function), name); };
   if (config.projector == VisionProjector::shuffled) {
     out.add_dimension("FO", config.inner_width);
     for (const auto& [name, dims] :
@@ -222,15 +120,15 @@ void add_projector(ProgramWriter& out, const VisionSizes& sizes, const std::stri
     out.add("h5$", tokens + ", " + square, "layernorm(squares$ over MR, MC, W) * norm5$ + shift5$");
     from = "h5$";
   }
-  add_linear(out, sizes, "first", tokens, from, square, "FI");
+  add_encoder_linear(out, sizes.layers, "first", tokens, from, square, "FI");
   out.add("g3$", tokens + ", FI", "gelu(first$)");
-  add_linear(out, sizes, "images", tokens, "g3$", "FI", "DT", true);
+  add_encoder_linear(out, sizes.layers, "images", tokens, "g3$", "FI", "DT", true);
 }
 
 template <class Add>
 PartProgram write_part(const VisionSizes& sizes, const char* name, std::int64_t count, bool has_input, Add&& add) {
   ProgramWriter out;
-  add_rows(out, sizes);
+  add_encoder_rows(out, sizes.layers);
   if (has_input) out.add_input("data", "x", sizes.options.dtype, "IM, NP, W");
   add(out);
   return {.name = name, .count = count, .text = out.text(), .modules = out.modules()};
@@ -241,7 +139,19 @@ Result<VisionSizes> make_sizes(const ModelConfig& config, const VisionOptions& o
   if (options.images < 1 || options.images > max_images)
     return usage_error(fmt::format("expected --images from 1 to {}, found {}", max_images, options.images));
   RIDGE_TRY(function, find_activation(config.vision->activation, config.name));
-  return VisionSizes{*config.vision, options, image, function};
+  const VisionConfig& vision = *config.vision;
+  VisionSizes sizes{vision, options, image, {}};
+  sizes.layers = {.name = "vision",
+                  .dtype = options.dtype,
+                  .inputs = options.images,
+                  .vectors = sizes.patches() + (vision.has_class_token ? 1 : 0),
+                  .width = vision.width,
+                  .heads = vision.heads,
+                  .feed_forward = vision.feed_forward,
+                  .function = function,
+                  .has_rotary = vision.has_rotary,
+                  .is_gated = vision.is_gated};
+  return sizes;
 }
 
 }  // namespace
@@ -274,7 +184,7 @@ Result<ModelPrograms> write_vision_programs(const ModelConfig& config, const Vis
   out.parts.push_back(
       write_part(sizes, "vision patches", 1, false, [&](ProgramWriter& writer) { add_patches(writer, sizes, "x"); }));
   out.parts.push_back(write_part(sizes, "vision layer", sizes.config.layers, true,
-                                 [&](ProgramWriter& writer) { add_layer(writer, sizes, "x", "z"); }));
+                                 [&](ProgramWriter& writer) { add_encoder_layer(writer, sizes.layers, "x", "z"); }));
   for (const bool is_deep : {true, false})
     if (!is_deep || sizes.config.deep_layers > 0)
       out.parts.push_back(write_part(sizes, is_deep ? "vision projector of a layer" : "vision projector",
@@ -290,12 +200,12 @@ Result<ModelPrograms> write_vision_programs(const ModelConfig& config, const Vis
 Result<std::string> write_vision_program(const ModelConfig& config, const VisionOptions& options) {
   RIDGE_TRY(sizes, make_sizes(config, options));
   ProgramWriter out;
-  add_rows(out, sizes);
+  add_encoder_rows(out, sizes.layers);
   add_patches(out, sizes, "x_0");
   for (std::int64_t i = 0; i < sizes.config.layers; ++i) {
     out.set_suffix(fmt::format("_{}", i));
     out.add_comment(fmt::format("Layer {}", i));
-    add_layer(out, sizes, fmt::format("x_{}", i), fmt::format("x_{}", i + 1));
+    add_encoder_layer(out, sizes.layers, fmt::format("x_{}", i), fmt::format("x_{}", i + 1));
     // The first layers take the place of those in deepstack_visual_indexes, which are as large.
     if (i < sizes.config.deep_layers) add_projector(out, sizes, fmt::format("x_{}", i + 1), true);
   }

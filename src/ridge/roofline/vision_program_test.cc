@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "ridge/model/audio_program.h"
 #include "ridge/program/load.h"
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/testing/literal_evaluator.h"
@@ -66,6 +67,15 @@ TEST(VisionProgram, HasTheProductsOfPublishedEncoders) {
   ASSERT_TRUE(gemma4) << gemma4.error().message;
   EXPECT_EQ(sum_product_flops(*gemma4),
             2.0 * 2304 * 768 * 1152 + sum_layers(27, 2304, 1152, 1.5 * 4304) + 2.0 * 256 * 1152 * 5376);
+}
+
+TEST(AudioProgram, HasTheProductsOfWhisper) {
+  // Frames of 128 numbers in windows of three pass two convolutions; each decoder layer has keys and values of 1 500
+  // vectors.
+  const auto whisper = write_audio_programs(*find_config("whisper_large_v3"), {}, 2);
+  ASSERT_TRUE(whisper) << whisper.error().message;
+  EXPECT_EQ(sum_product_flops(*whisper), 2 * (2.0 * 3000 * 3 * 128 * 1280 + 2.0 * 1500 * 3 * 1280 * 1280 +
+                                              sum_layers(32, 1500, 1280, 5120) + 32 * 2 * 2.0 * 1500 * 1280 * 1280));
 }
 
 TEST(VisionProgram, ReadsThePatchesOfATokenTogether) {

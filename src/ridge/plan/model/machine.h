@@ -52,6 +52,7 @@ struct ModelOnMachine {
   std::optional<ServedTimes> served = {};       // Set if requested
   std::optional<Speculation> speculation = {};  // Set if requested
   std::optional<ImageStep> images = {};         // Images of the prompts of `prefill`; set if requested
+  std::optional<AudioStep> audio = {};          // Clips of the prompts of `prefill`; set if the model has the encoder
   std::optional<double> price = {};             // Price of a chip for an hour
   std::optional<double> power_w = {};           // Power of a chip; nullopt if not on record
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
@@ -60,13 +61,26 @@ struct ModelOnMachine {
   std::optional<BreakEven> break_even = {};  // With the machine of the preceding answer, if there are two
 
   // Time from the start of the prompts' images, or of prefill without images, to the first token.
-  double first_token_bound_s() const { return prefill.bound_s + (images ? images->step.bound_s : 0); }
+  // Encoders whose time is part of that to the first token.
+  std::vector<const ModelStep*> encoders() const {
+    std::vector<const ModelStep*> out;
+    if (images) out.push_back(&images->step);
+    if (audio) out.push_back(&audio->step);
+    return out;
+  }
+  double first_token_bound_s() const {
+    double out = prefill.bound_s;
+    for (const ModelStep* encoder : encoders()) out += encoder->bound_s;
+    return out;
+  }
   // The same as predicted; nullopt without a prediction
   std::optional<Interval> first_token_predicted_s() const {
-    if (!images || !prefill.predicted_s) return prefill.predicted_s;
-    if (!images->step.predicted_s) return std::nullopt;
-    const Interval &a = *prefill.predicted_s, &b = *images->step.predicted_s;
-    return Interval{a.low + b.low, a.expected + b.expected, a.high + b.high};
+    std::optional<Interval> out = prefill.predicted_s;
+    for (const ModelStep* encoder : encoders()) {
+      if (!out || !encoder->predicted_s) return std::nullopt;
+      add_interval(out, *encoder->predicted_s);
+    }
+    return out;
   }
   const ModelStep& step() const { return phase == ModelPhase::decode ? decode : prefill; }
   double memory_bytes() const {

@@ -50,10 +50,10 @@ struct StepFormulas {
   std::vector<PartFormula> parts = {};
 };
 
-// The encoder that makes tokens of images of one size, for weights of one format in the language model.
-struct ImageFormulas {
-  DType weight_dtype = DType::bf16;
-  std::vector<PartFormula> parts = {};  // With the images of a chip, IM, as the only free size
+// An encoder of images of one size, or of clips of sound, for weights and cache of these formats.
+struct EncoderFormulas {
+  DType weight_dtype = DType::bf16, cache_dtype = DType::bf16;
+  std::vector<PartFormula> parts = {};  // With the images or clips of a chip, IM, as the only free size
 };
 
 // A collective of a part, once for each time that a layer needs it.
@@ -75,13 +75,14 @@ struct ModelFormulas {
   // Both phases for each pair of formats. A phase has several if its programs change with the context; those with a
   // limit are first.
   std::vector<StepFormulas> steps = {};
-  std::vector<ChipFormulas> chips = {};    // In ascending order
-  std::vector<ImageFormulas> images = {};  // One for each format of weights; empty without images
-  std::int64_t window = 0;                 // Tokens that sliding layers see; 0 without such layers
-  bool has_chunks = false;                 // True if sliding layers see the tokens of their chunk of `window` tokens
-  std::int64_t recurrent_chunk = 0;        // Tokens of a chunk of a recurrence; 0 without one
-  bool has_cache = true;                   // False if all layers keep a state, whose size the context does not change
-  std::int64_t min_context = 2;            // Prefill of one token is decoding, which other formulas count
+  std::vector<ChipFormulas> chips = {};  // In ascending order
+  // One for each pair of formats; empty without images or without an audio encoder
+  std::vector<EncoderFormulas> images = {}, audio = {};
+  std::int64_t window = 0;           // Tokens that sliding layers see; 0 without such layers
+  bool has_chunks = false;           // True if sliding layers see the tokens of their chunk of `window` tokens
+  std::int64_t recurrent_chunk = 0;  // Tokens of a chunk of a recurrence; 0 without one
+  bool has_cache = true;             // False if all layers keep a state, whose size the context does not change
+  std::int64_t min_context = 2;      // Prefill of one token is decoding, which other formulas count
   std::int64_t max_context = 0;
   std::int64_t learned_positions = 0;  // Tokens that the model has positions for; 0 for any number
   std::int64_t max_positions = 0;      // Tokens that the model is made for; 0 if not known

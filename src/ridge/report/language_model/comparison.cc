@@ -78,7 +78,10 @@ std::vector<std::string> machine_row(const ModelOnMachine& x, bool has_formats) 
 
 // Returns the reason why there is no prediction of the time to the first token.
 const std::string& first_token_remark(const ModelOnMachine& x) {
-  return x.images && x.prefill.predicted_s ? x.images->step.remark : x.prefill.remark;
+  if (x.prefill.predicted_s)
+    for (const ModelStep* encoder : x.encoders())
+      if (!encoder->predicted_s) return encoder->remark;
+  return x.prefill.remark;
 }
 
 }  // namespace

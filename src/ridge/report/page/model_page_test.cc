@@ -49,14 +49,18 @@ Json expected_json(const model::ModelCount& count, const ModelOnMachine& x) {
            {"maxContext", or_null(x.max_context)},
            {"fits", x.fits()},
            {"images", nullptr},
+           {"audio", nullptr},
            {"decode", model_step_json(x.decode)},
            {"prefill", model_step_json(x.prefill)},
            {"text", text},
            {"sentences", Json::array()}};
   if (x.images)
     out["images"] = {
-        {"images", x.images->images_per_chip}, {"bound", x.images->step.bound_s}, {"flops", x.images->step.flops}};
-  const std::size_t lines = (x.phase == ModelPhase::decode ? 4u : 3u) + (x.served ? 1 : 0) + (x.images ? 1 : 0);
+        {"count", x.images->images_per_chip}, {"bound", x.images->step.bound_s}, {"flops", x.images->step.flops}};
+  if (x.audio)
+    out["audio"] = {
+        {"count", x.audio->clips_per_chip}, {"bound", x.audio->step.bound_s}, {"flops", x.audio->step.flops}};
+  const std::size_t lines = (x.phase == ModelPhase::decode ? 4u : 3u) + (x.served ? 1 : 0) + x.encoders().size();
   for (std::size_t start = 0; out["sentences"].size() < lines; start = text.find('\n', start) + 1)
     out["sentences"].push_back(text.substr(start, text.find('\n', start) - start));
   return out;

@@ -120,18 +120,26 @@ function evaluateStep(model, query, phase, sequences) {
 // Returns the step of the query's phase.
 const evaluatePhase = (model, query) => evaluateStep(model, query, query.phase, query.batch);
 
-// Returns the encoder's time for the images of the prompts, whole ones on each chip; null without images.
-function evaluateImages(model, {machine, chips, weights, images: each}, prompts) {
-  if (!model.images || !(each > 0)) return null;
-  const images = Math.ceil(each * prompts / chips), out = {images, bound: 0, flops: 0};
-  for (const part of model.images.encoders.find((e) => e.weights === weights).parts) {
-    const values = computePartValues(model, part, [images]);
+// Returns an encoder's time for images or clips, whole ones on each chip.
+function evaluateEncoder(model, encoders, {machine, chips, weights, cache}, inputs) {
+  const count = Math.ceil(inputs / chips), out = {count, bound: 0, flops: 0};
+  for (const part of encoders.find((e) => e.weights === weights && e.cache === cache).parts) {
+    const values = computePartValues(model, part, [count]);
     for (const m of part.modules.map((module) => evaluateModule(model, module, values, machine))) {
       out.bound += part.layers * m.bound;
       out.flops += part.layers * m.flops;
     }
   }
   return out;
+}
+
+// Returns the times of the encoders for the prompts; null for one that the model or the query does not have.
+function evaluateEncoders(model, query, prompts) {
+  const {images, audio} = model, hasImages = images && query.images > 0;
+  return {
+    images: hasImages ? evaluateEncoder(model, images.encoders, query, query.images * prompts) : null,
+    audio: audio ? evaluateEncoder(model, audio.encoders, query, prompts) : null,
+  };
 }
 
 // Returns why the prompt cannot hold its images, or nothing.
@@ -188,7 +196,7 @@ function answerModel(model, asked) {
   if (error) return {query, error};
   const tokens = phase === 'prefill' ? sequences * query.context : batch;
   return {
-    query, decode, prefill, images: evaluateImages(model, query, sequences), sequences, step, capacity, tokens, error: '', fits: capacity === null || step.memory <= capacity,
+    query, decode, prefill, ...evaluateEncoders(model, query, sequences), sequences, step, capacity, tokens, error: '', fits: capacity === null || step.memory <= capacity,
     notes: model.bySizes.get(query.chips).notes[phase], ...findLimits(model, query, decode),
   };
 }
