@@ -100,6 +100,17 @@ def check_harness():
     yield json.loads(text) == document and text.count("\n") == 7, "a result has one line per row"
 
 
+def check_model_times():
+    """With the stubs' clock, each of the 99 commands of the table takes a second."""
+    for limit, code in (("98", 1), ("99", 0)):
+        sys.argv = ["model_times.py", "ridge", "--rounds", "1", "--check", limit]
+        try:
+            runpy.run_path(str(TIMES / "model_times.py"), run_name="__main__")
+            yield False, "model_times.py ended without an exit code"
+        except SystemExit as end:
+            yield int(end.code or 0) == code, f"model_times.py --check {limit} ended with {end.code}"
+
+
 def main():
     torch = Stub(version=types.SimpleNamespace(cuda="0"))
     torch.__version__, torch.cuda.nccl.version = "0", lambda: (2, 28)
@@ -125,7 +136,7 @@ def main():
         runpy.run_path(str(TIMES / "ranks_times.py"), run_name="__main__")
         answers = [json.loads(line) for line in sys.stdout.getvalue().splitlines()[-3:]]
         wrong += [f"a rank answered {answers}"] * ([*map(len, answers)] != [4, 4, 3])
-        wrong += [what for right, what in check_harness() if not right]
+        wrong += [what for right, what in [*check_harness(), *check_model_times()] if not right]
     print("\n".join(wrong) or f"{len(COMMANDS.splitlines())} benchmarks ran with stubs")
     return 1 if wrong else 0
 

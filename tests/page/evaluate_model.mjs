@@ -41,6 +41,10 @@ for (const {data, queries} of JSON.parse(fs.readFileSync(file, 'utf8'))) {
     if (answer.error) continue;
     for (const key of ['maxBatch', 'maxContext', 'fits']) same(`${where} ${key}`, answer[key], expected[key]);
     same(`${where} chips`, answer.query.chips, expected.chips);
+    for (const kind of ['images', 'audio']) {
+      same(`${where} has ${kind}`, answer[kind] === null, expected[kind] === null);
+      for (const [key, value] of Object.entries(expected[kind] ?? {})) same(`${where} ${key} of ${kind}`, answer[kind]?.[key], value);
+    }
     compareStep(`${where} decode`, answer.decode, expected.decode);
     compareStep(`${where} prefill`, answer.prefill, expected.prefill);
     const sentences = page.modelSentences(model, answer).map(plain);

@@ -36,6 +36,8 @@ y: bf16[B, F] = x * w
 const decoder = ['explain', 'examples/llama_decoder.ridge', '--on', 'h100', '-d', 'B=64'];
 const mlp = ['explain', 'examples/mlp.ridge', '--on', 'h200', '-d', 'B=64'];
 const model = ['model', 'gemma_2_9b', '--context', '8192', '--batch', '16', '--on', 'h200,b200'];
+const images = ['model', 'qwen2_vl_7b', '--context', '4096', '--on', 'h200', '--image-size', '448', '--images'];
+const audio = ['model', 'whisper_large_v3', '--context', '100', '--on', 'h200'];
 const pages = {
   one: page('one', ['explain', 'bf16[B, D] * bf16[D, F] -> bf16[B, F]', '--on', 'tpu_v5e']),
   mlp: page('mlp', mlp),
@@ -51,6 +53,8 @@ const pages = {
   run: page('run', ['run', 'examples/mlp.ridge', 'B=4', 'D=256', 'F=512']),
   model: page('model', model),
   moe: page('moe', ['model', 'deepseek_v3', '--context', '4096', '--batch', '8', '--phase', 'prefill', '--on', 'h200']),
+  images: page('images', [...images, '2']),
+  audio: page('audio', audio),
   bare: page('bare', ['explain', '--flops', '1e12', '--bytes', '1e9', '--on', 'h100']),
 };
 
@@ -163,6 +167,28 @@ const tests = {
       }
     }
     assert.equal(await browser.run('document.querySelectorAll("#bars .row").length'), await browser.run('document.querySelectorAll("#table tbody tr").length'));
+  },
+
+  async 'the page of a model with an encoder has its time, and a slider for images'() {
+    const expectLines = async (words) => {
+      const lines = execFileSync(ridge, words, {cwd: root, encoding: 'utf8', env: {...process.env, COLUMNS: '0'}}).split('\n');
+      const shown = await browser.run(`${text('answer')}.replace(/\u202f/g, ' ')`);
+      for (const line of lines.slice(0, 5)) {
+        const sentence = line.replace(/[\u202f ]+/g, ' ');
+        assert.ok(shown.toLowerCase().includes(`${sentence.toLowerCase()}.`), `'${sentence}' is not in '${shown}'`);
+      }
+    };
+    await browser.show(pages.images);
+    await expectLines([...images, '2']);
+    await browser.run(input('images', 7));
+    await expectLines([...images, '7']);
+    await browser.run(input('images', 17));
+    assert.equal(await browser.run(text('error')), 'No answer: the images of a prompt have 4\u202f352 tokens, more than its 4\u202f096.');
+    await browser.show(pages.images, {hash: '#images=5'});
+    await expectLines([...images, '5']);
+    await browser.show(pages.audio);
+    await expectLines(audio);
+    assert.equal(await browser.run('document.getElementById("images")'), null);
   },
 
   async 'the page of a model says what does not fit or is not known, and keeps its sizes in a link'() {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "ridge/api/facade.h"
 #include "ridge/base/file.h"
@@ -53,10 +54,11 @@ Result<std::vector<ModelOnMachine>> predict_model(const std::string& config, con
                                                   const std::vector<DType>& formats) {
   RIDGE_TRY(found, model::find_config(config));
   const std::vector<DType> variants = formats.empty() ? std::vector{request.counts.weight_dtype} : formats;
+  std::map<DType, CountedChips> counted;
   RIDGE_TRY(out, predict_on_each<ModelOnMachine>(machines, variants, [&](const Machine& machine, DType format) {
               ModelRequest one = request;
               one.counts.weight_dtype = format;
-              return ridge::predict_model(found, one, machine);
+              return ridge::predict_model(found, one, machine, machines.size() > 1 ? &counted[format] : nullptr);
             }));
   for (std::size_t i = 0; i < out.size(); ++i) out[i].counts.weight_dtype = variants[i % variants.size()];
   const bool is_decoding = request.phase == ModelPhase::decode && !request.rate;
@@ -82,7 +84,9 @@ Result<ModelPage> make_page(const std::string& config, const ModelRequest& reque
                             const std::vector<MachineChoice>& machines, std::vector<ModelOnMachine> answers) {
   RIDGE_TRY(found, model::find_config(config));
   RIDGE_TRY(count, model::count_model(found, request.counts));
-  RIDGE_TRY(formulas, make_model_formulas(found, request.counts));
+  std::optional<std::int64_t> image_size;
+  if (request.images) image_size = request.images->image_size;
+  RIDGE_TRY(formulas, make_model_formulas(found, request.counts, image_size));
   const std::int64_t context = *request.counts.context;
   if (context < formulas.min_context || context > formulas.max_context)
     return usage_error(fmt::format("expected --context from {} to {} with --html, found {}", formulas.min_context,

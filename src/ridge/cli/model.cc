@@ -91,12 +91,35 @@ Status check_formats(const ModelArgs& args) {
   return Done{};
 }
 
-// Two equal rows would look like two answers.
-Status check_distinct(const std::vector<DType>& formats) {
-  for (std::size_t i = 0; i < formats.size(); ++i)
-    if (std::find(formats.begin() + static_cast<std::ptrdiff_t>(i) + 1, formats.end(), formats[i]) != formats.end())
-      return usage_error(fmt::format("expected each format of --dtype once, found {} twice", dtype_name(formats[i])));
+// Refuses a name that occurs twice: two equal rows would look like two answers.
+Status check_distinct(std::string_view what, const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (std::find(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]) != names.end())
+      return usage_error(fmt::format("expected each {} once, found {} twice", what, names[i]));
   return Done{};
+}
+
+// Reads the formats of --dtype and --cache-dtype.
+Status read_formats(ModelArgs& args) {
+  const std::vector<std::string> formats = split_names(args.dtype);
+  std::vector<std::string> names;
+  for (const std::string& each : formats.empty() ? std::vector{args.dtype} : formats) {
+    RIDGE_TRY(format, parse_dtype_argument(each));
+    args.formats.push_back(format);
+    names.emplace_back(dtype_name(format));
+  }
+  RIDGE_TRY_STATUS(check_distinct("format of --dtype", names));
+  RIDGE_TRY(cache_dtype, parse_dtype_argument(args.cache_dtype));
+  args.counts.weight_dtype = args.formats.front();
+  args.counts.cache_dtype = cache_dtype;
+  return Done{};
+}
+
+Status check_machines(const ModelArgs& args) {
+  std::vector<std::string> names = split_names(args.on);
+  for (std::string& name : names)
+    if (!name.ends_with(".toml")) name = to_lower_case(name);
+  return check_distinct("machine of --on", names);
 }
 
 Status check_images(const ModelArgs& args) {
@@ -111,8 +134,10 @@ Status check_images(const ModelArgs& args) {
   return Done{};
 }
 
-Status check_options(const ModelArgs& args) {
+Status check_options(ModelArgs& args) {
   if (args.config.empty()) return usage_error("expected a CONFIG, found none", "ridge model llama_3_8b");
+  RIDGE_TRY_STATUS(read_formats(args));
+  RIDGE_TRY_STATUS(check_machines(args));
   if (!args.counts.context) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--batch --on --print", "--context"));
   if (!args.plan) RIDGE_TRY_STATUS(check_required_option(*args.verb, "--library", "--plan"));
   RIDGE_TRY_STATUS(check_training_options(*args.verb, args.phase, args.training));
@@ -138,7 +163,7 @@ Status check_options(const ModelArgs& args) {
     RIDGE_TRY_STATUS(
         check_combined_options(*args.verb, "--html",
                                "--dtype --cache-dtype --context --batch --on --phase --tp --plan --library --serve "
-                               "--output-tokens --engine --serving --json --csv --md"));
+                               "--output-tokens --engine --serving --images --image-size --json --csv --md"));
   return check_serving(args);
 }
 
@@ -234,15 +259,6 @@ Result<int> print_times(const ModelArgs& args, const model::ModelCount& count) {
 
 Result<int> run_model(ModelArgs& args) {
   RIDGE_TRY_STATUS(check_options(args));
-  const std::vector<std::string> formats = split_names(args.dtype);
-  for (const std::string& each : formats.empty() ? std::vector{args.dtype} : formats) {
-    RIDGE_TRY(format, parse_dtype_argument(each));
-    args.formats.push_back(format);
-  }
-  RIDGE_TRY_STATUS(check_distinct(args.formats));
-  RIDGE_TRY(cache_dtype, parse_dtype_argument(args.cache_dtype));
-  args.counts.weight_dtype = args.formats.front();
-  args.counts.cache_dtype = cache_dtype;
   RIDGE_TRY(count, api::count_model(args.config, args.counts));
   if (args.print) return print_program(args);
   if (!args.layouts.chips.empty() && args.phase != training_phase) {

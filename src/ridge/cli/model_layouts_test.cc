@@ -197,6 +197,14 @@ TEST_F(CliTest, ModelComparesFormats) {
       << several.out;
   expect_rejected({"model", "llama_3_8b", "--context", "256", "--dtype", "e4m3,fp8", "--on", "h100"}, 2,
                   "ridge: expected each format of --dtype once, found e4m3 twice\n");
+  expect_rejected({"model", "llama_3_8b", "--dtype", "bf16,bf16", "--on", "h100"}, 2,
+                  "ridge: expected each format of --dtype once, found bf16 twice\n");
+  expect_rejected({"model", "llama_3_8b", "--context", "256", "--on", "h100,H100"}, 2,
+                  "ridge: expected each machine of --on once, found h100 twice\n");
+  const ProcessResult planned = ridge({"model", "llama_3_8b", "--context", "256", "--on", "h100,h200", "--plan"});
+  EXPECT_NE(planned.out.find("no batch from which one gives more: --plan would plan kernels for each batch"),
+            std::string::npos)
+      << planned.out;
   const ProcessResult both = ridge({"model", "llama_3_8b", "--context", "256", "--on", "h100,tpu_v6e"});
   EXPECT_EQ(both.out.find("weights"), std::string::npos) << "one format needs no column";
   expect_rejected({"model", "llama_3_8b", "--dtype", "int4,e4m3"}, 2,

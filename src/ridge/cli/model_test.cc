@@ -76,6 +76,10 @@ TEST_F(CliTest, ModelChoosesChipsAndBatchForARate) {
                             "of b200 are too low to "
                             "compare, see below\n"))
       << found.out;
+  EXPECT_NE(found.out.find("\nengines are slower than these bounds: --serve predicts one with --batch and --tp of the "
+                           "answer\n"),
+            std::string::npos)
+      << found.out;
   EXPECT_NE(found.out.find("\nb200: the time of a launch and the latency of its links are not on record and count as "
                            "0, so its times are too low\n"),
             std::string::npos)
@@ -180,7 +184,11 @@ TEST_F(CliTest, ModelWritesAPage) {
   };
   const char* const hint =
       "  hint: --html can be combined with --dtype --cache-dtype --context --batch --on --phase --tp --plan --library "
-      "--serve --output-tokens --engine --serving --json --csv --md\n";
+      "--serve --output-tokens --engine --serving --images --image-size --json --csv --md\n";
+  const ProcessResult images = ridge({"model", "qwen2_vl_7b", "--context", "4096", "--on", "h200", "--images", "3",
+                                      "--image-size", "448", "--html", page});
+  EXPECT_EQ(images.err, "");
+  EXPECT_NE(read_file(page)->find("id=\"imagesslide\""), std::string::npos) << "a slider for images";
   expect_page_rejected({}, "ridge: expected --html together with --on\n");
   expect_page_rejected({"--on", "h200"},
                        "ridge: expected --context from 2 to 16777216 with --html, found 1\n"
@@ -235,6 +243,8 @@ TEST_F(CliTest, ModelTakesTheMostChipsIfNoneHoldIt) {
   const ProcessResult text = ridge({"model", "gemma_2_2b", "--context", "149331", "--batch", "560", "--on", "mi300x"});
   EXPECT_TRUE(text.out.starts_with("gemma_2_2b on 8 x mi300x, whose memory is too small: ")) << text.out;
   EXPECT_NE(text.out.find("DOES NOT FIT in 206.1 GB"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("\ntoo large for these chips; --chips 64 --best also divides layers"), std::string::npos)
+      << text.out;
 }
 
 TEST_F(CliTest, ModelPrintsProgramsThatOtherVerbsRead) {
@@ -293,10 +303,17 @@ TEST_F(CliTest, ModelReportsInvalidArguments) {
                   "  hint: did you mean llama_2_7b?\n");
   expect_rejected({"model", path("none.json")}, 3,
                   "ridge: cannot read 'FOLDER/none.json': No such file or directory\n");
+  expect_rejected({"model", "meta-llama/Llama-3-8B"}, 3,
+                  "ridge: cannot read 'meta-llama/Llama-3-8B': No such file or directory\n"
+                  "  hint: did you mean llama_3_8b?\n");
+  expect_rejected({"model", "Qwen/Qwen3-8B-Base"}, 3,
+                  "ridge: cannot read 'Qwen/Qwen3-8B-Base': No such file or directory\n"
+                  "  hint: did you mean qwen3_8b?\n");
   expect_rejected({"model", file("wrong.json", R"({"model_type": "lama", "hidden_size": 8})")}, 3,
                   "FOLDER/wrong.json: model_type: expected one of llama, llama4_text, mistral, mixtral, phi3, "
-                  "qwen2, qwen3, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text, qwen3_next, qwen3_5_text, "
-                  "qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gpt_oss, gpt2, glm4_moe, deepseek_v3, "
+                  "qwen2, qwen2_vl, qwen2_vl_text, qwen3, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text, qwen3_next, "
+                  "qwen3_5_text, qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gpt_oss, gpt2, whisper, glm4_moe, "
+                  "deepseek_v3, "
                   "deepseek_v32, kimi_k2, glm_moe_dsa, nemotron_h, mamba2, falcon_mamba, found 'lama'\n"
                   "  hint: did you mean 'llama'?\n");
 }

@@ -12,13 +12,14 @@ namespace ridge::model {
 namespace {
 
 // Names in config files, and the notation's functions. Source: ACT2FN in Hugging Face's transformers.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> activations{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> activations{
     {{"silu", "silu({0})"},
      {"swish", "silu({0})"},
      {"gelu", "gelu({0})"},
      {"gelu_new", "gelu_tanh({0})"},
      {"gelu_fast", "gelu_tanh({0})"},
      {"gelu_pytorch_tanh", "gelu_tanh({0})"},
+     {"quick_gelu", "{0} * sigmoid(1.702 * {0})"},
      {"relu", "relu({0})"},
      {"relu2", "relu({0}) * relu({0})"},
      {"sigmoid", "sigmoid({0})"}}};

@@ -86,7 +86,8 @@ std::vector<std::string> list_functions(const StepSizes& sizes, const LayerConfi
   const bool has_positions = config.learned_positions == 0 && (layer.is_sliding || config.has_positions_in_full);
   const std::string plain_norm = fmt::format("rmsnorm({{}} over {})", heads.size);
   std::vector<std::string> functions;
-  if (config.has_qkv_bias) functions.push_back(fmt::format("{{}} + b{}$", letter));
+  if (config.has_qkv_bias && (letter != 'k' || config.has_key_bias))
+    functions.push_back(fmt::format("{{}} + b{}$", letter));
   if (letter == 'v') {
     if (config.has_plain_value_norm) functions.push_back(plain_norm);
     return functions;
@@ -110,7 +111,8 @@ void add_heads(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& la
     } else {
       functions.insert(functions.begin(), "k0$");  // Values are the keys before their norm
     }
-    if (config.has_qkv_bias) out.add_parameter(fmt::format("b{}$", letter), sizes.parameter, dims);
+    if (config.has_qkv_bias && (letter != 'k' || config.has_key_bias))
+      out.add_parameter(fmt::format("b{}$", letter), sizes.parameter, dims);
     if (config.has_qk_norm && letter != 'v')
       out.add_parameter(fmt::format("norm{}$", letter), sizes.parameter, heads.size);
     add_function_chain(out, sizes, std::string(1, letter), sizes.rows_and(dims), functions, letter != 'q');
@@ -269,6 +271,31 @@ void add_latent_attention(ProgramWriter& out, const StepSizes& sizes) {
   add_product(out, sizes, sizes.matrix, "o$", sizes.rows_and("D"), a + " * wo$");
 }
 
+// Adds attention to the encoder's results, from yx$ to its result with a bias. Keys and values are in the cache.
+std::string add_cross_attention(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& layer) {
+  const ChipHeads heads = add_head_dimensions(out, sizes, layer);
+  const std::string queries = fmt::format("{}, {}", heads.queries, heads.size);
+  out.add_dimension("AX", sizes.config.audio->vectors);
+  out.begin_module("cross attention");
+  add_norm(out, sizes, "hx$", "yx$", "x");
+  const std::string x = add_operand(out, sizes.matrix, "hx$", sizes.rows_and("D"));
+  out.add_parameter("wxq$", sizes.matrix, "D, " + queries);
+  out.add_parameter("bxq$", sizes.parameter, queries);
+  add_product(out, sizes, sizes.matrix, "xq0$", sizes.rows_and(queries), x + " * wxq$");
+  out.add("xq$", sizes.rows_and(queries), "xq0$ + bxq$");
+  for (const char* name : {"xkeys$", "xvalues$"})
+    out.add_input("cache", name, sizes.options.cache_dtype, fmt::format("B, AX, {}, {}", heads.keys, heads.size));
+  const std::string pairs = sizes.rows_and(heads.queries + ", AX");
+  out.add("xs$", pairs, "xq$ * xkeys$");
+  out.add("xp$", pairs, fmt::format("softmax(xs$ * rsqrt(size({})) over AX)", heads.size));
+  out.add("xa$", sizes.rows_and(queries), "xp$ * xvalues$");
+  const std::string a = add_operand(out, sizes.matrix, "xa$", sizes.rows_and(queries));
+  out.add_parameter("wxo$", sizes.matrix, queries + ", D");
+  out.add_parameter("bxo$", sizes.parameter, "D");
+  add_product(out, sizes, sizes.matrix, "xo$", sizes.rows_and("D"), a + " * wxo$");
+  return "xo$ + bxo$";
+}
+
 void add_recurrent(ProgramWriter& out, const StepSizes& sizes, Mixer mixer) {
   out.begin_module(mixer == Mixer::gated_delta ? "query, key, value" : "mamba input");
   add_norm(out, sizes, "h$", "x$", "1");
@@ -307,8 +334,14 @@ void add_mixer(ProgramWriter& out, const StepSizes& sizes, const LayerConfig& la
     add_norm(out, sizes, "on$", "o$", "3");
     sum = "on$";
   }
+  std::string input = "x$";
+  if (config.audio) {
+    out.add("yx$", sizes.rows_and("D"), "x$ + " + sum);
+    sum = add_cross_attention(out, sizes, layer);
+    input = "yx$";
+  }
   if (layer.has_feed_forward)
-    out.add("y$", sizes.rows_and("D"), "x$ + " + sum);
+    out.add("y$", sizes.rows_and("D"), input + " + " + sum);
   else
     out.add_stored(result, sizes.activation, sizes.rows_and("D"), "x$ + " + sum);
 }

@@ -27,8 +27,8 @@ void note_uncounted(KeyReader& reader, const FamilyConventions& family, ModelCon
   if (family.model_type == "gemma3_text" && reader.read_flag_or("use_bidirectional_attention", false))
     reader.fail("use_bidirectional_attention", "expected false, found true", "an encoder has no cache");
   for (const char* other : {"add_cross_attention", "is_encoder_decoder"})
-    if (reader.read_flag_or(other, false))
-      reader.fail(other, "expected false, found true", "cross attention is not counted yet");
+    if (family.model_type != "whisper" && reader.read_flag_or(other, false))
+      reader.fail(other, "expected false, found true", "cross attention is counted for model_type 'whisper' alone");
 }
 
 // Fails unless `architectures` names a language model, whose head has the vocabulary's size.
@@ -44,6 +44,44 @@ void read_gpt2(KeyReader& reader, ModelConfig& config) {
   config.learned_positions = reader.read_integer("n_positions", 1, max_vocabulary);
   config.is_gated = false;
   config.has_qkv_bias = config.has_output_bias = config.has_feed_forward_bias = config.has_norm_bias = true;
+}
+
+// Reads the encoder of Whisper, and what its decoder has in addition to the common keys.
+void read_whisper(KeyReader& reader, ModelConfig& config) {
+  config.learned_positions = reader.read_integer("n_positions", 1, max_vocabulary);
+  config.is_gated = config.has_key_bias = false;
+  config.has_qkv_bias = config.has_output_bias = config.has_feed_forward_bias = config.has_norm_bias = true;
+  AudioConfig audio{.layers = reader.read_integer("encoder_layers", 1, max_layers),
+                    .width = config.width,
+                    .heads = reader.read_integer("encoder_attention_heads", 1, max_heads),
+                    .feed_forward = reader.read_integer("encoder_ffn_dim", 1, max_size),
+                    .bins = reader.read_integer("num_mel_bins", 1, max_size),
+                    .vectors = reader.read_integer("max_source_positions", 1, max_vocabulary),
+                    .activation = reader.read_text_or("activation_function", "gelu")};
+  if (audio.width % audio.heads != 0)
+    reader.fail("encoder_attention_heads", fmt::format("expected a divisor of {}, which is {}, found {}",
+                                                       reader.path_of("hidden_size"), audio.width, audio.heads));
+  if (!reader.read_flag_or("is_encoder_decoder", true))
+    reader.fail("is_encoder_decoder", "expected true, found false", "the decoder reads what the encoder computes");
+  for (const char* unused : {"num_hidden_layers", "activation_dropout", "apply_spec_augment", "classifier_proj_size",
+                             "decoder_layerdrop", "encoder_layerdrop", "dropout", "init_std", "mask_feature_length",
+                             "mask_feature_min_masks", "mask_feature_prob", "mask_time_length", "mask_time_min_masks",
+                             "mask_time_prob", "median_filter_width", "scale_embedding", "use_weighted_layer_sum"})
+    reader.skip_in_file(unused);
+  const std::int64_t w = audio.width, f = audio.feed_forward;
+  const std::int64_t layer = 4 * w * w + 3 * w + 2 * w * f + f + w + 4 * w;
+  const std::int64_t convolutions = 3 * audio.bins * w + w + 3 * w * w + w;
+  const auto decoder_layers = static_cast<std::int64_t>(config.layers.size());
+  std::vector<std::string> keys;
+  for (const char* key : {"d_model", "encoder_layers", "encoder_ffn_dim", "num_mel_bins", "max_source_positions"})
+    keys.push_back(reader.path_of(key));
+  config.encoders = {
+      {"audio encoder", audio.layers, convolutions + audio.vectors * w + audio.layers * layer + 2 * w, keys},
+      {"keys and values of sounds",
+       decoder_layers,
+       decoder_layers * (2 * w * w + w),
+       {reader.path_of("hidden_size"), reader.path_of("num_hidden_layers")}}};
+  config.audio = audio;
 }
 
 // Reads rotary positions. Newer files have them in rope_parameters, some for each kind of layer.
@@ -87,6 +125,16 @@ void read_feed_forward(KeyReader& reader, const FamilyConventions& family, Model
     config.feed_forward_width = reader.read_integer("intermediate_size", 1, max_size);
 }
 
+// Adds the encoder of a vision_config. Returns false if its model_type is not known.
+Result<bool> add_vision(const Json& vision, const std::string& source, const std::string& outer_type,
+                        std::int64_t image_tokens, ModelConfig& config) {
+  RIDGE_TRY(read, read_vision(vision, source, "vision_config.", outer_type, config.width, image_tokens));
+  if (!read) return false;
+  config.encoders = std::move(read->parts);
+  config.vision = std::move(read->config);
+  return true;
+}
+
 Result<ModelConfig> read_config(const Json& object, const std::string& source, const std::string& prefix,
                                 std::optional<bool> outer_tie) {
   KeyReader type_reader(object, source, prefix);
@@ -109,6 +157,7 @@ Result<ModelConfig> read_config(const Json& object, const std::string& source, c
   read_feed_forward(reader, *family, config);
   if (family->has_feed_forward_bias_key) config.has_feed_forward_bias = reader.read_flag_or("mlp_bias", false);
   if (family->model_type == "gpt2") read_gpt2(reader, config);
+  if (family->model_type == "whisper") read_whisper(reader, config);
   if (family->model_type == "gpt_oss") config.has_feed_forward_bias = config.has_sinks = true;
   if (family->model_type == "nemotron_h") config.is_gated = false;
   read_functions(reader, config);
@@ -116,7 +165,10 @@ Result<ModelConfig> read_config(const Json& object, const std::string& source, c
   read_experts(reader, *family, config);
   note_uncounted(reader, *family, config);
   const Json* quantization = reader.find_object("quantization_config");
+  const bool has_flat_vision = family->model_type == "qwen2_vl";
+  const Json* vision = has_flat_vision ? reader.find_object("vision_config") : nullptr;
   RIDGE_TRY_STATUS(reader.check_all_read(fmt::format("model_type '{}'", config.model_type)));
+  if (vision != nullptr) RIDGE_TRY_STATUS(add_vision(*vision, source, config.model_type, 0, config));
   if (quantization != nullptr) {
     RIDGE_TRY(read, read_quantization(*quantization, source, prefix + "quantization_config.", config));
     config.quantization = read;
@@ -129,7 +181,7 @@ Result<ModelConfig> read_config(const Json& object, const std::string& source, c
 Result<ModelConfig> read_nested(const Json& object, const std::string& source) {
   KeyReader outer(object, source, "");
   const Json* inner = outer.find_object("text_config");
-  outer.skip("model_type");
+  const std::string type = outer.read_text_or("model_type", "");
   check_architecture(outer);
   std::optional<bool> tie;
   if (outer.has_key("tie_word_embeddings")) tie = outer.read_flag_or("tie_word_embeddings", false);
@@ -146,13 +198,8 @@ Result<ModelConfig> read_nested(const Json& object, const std::string& source) {
     config.quantization = read;
   }
   if (vision != nullptr) {
-    RIDGE_TRY(read, read_vision(*vision, source, "vision_config.", config.width, image_tokens));
-    if (read) {
-      config.encoders = std::move(read->parts);
-      config.vision = std::move(read->config);
-    } else {
-      others.emplace(others.begin(), "vision_config");
-    }
+    RIDGE_TRY(is_known, add_vision(*vision, source, type, image_tokens, config));
+    if (!is_known) others.emplace(others.begin(), "vision_config");
   }
   for (const auto& [name, path] : outer.keys_read())
     if (name == "tie_word_embeddings" || name == "quantization_config") config.keys.emplace(name, path);

@@ -78,9 +78,18 @@ struct HeadConfig {
 
 // Projector after the layers of a vision encoder.
 enum class VisionProjector {
-  pooled,   // A norm, the mean over the patches of a token, a norm, and one matrix (Gemma 3)
-  merged,   // A norm, and two matrices with biases on all patches of a token (Qwen3-VL)
-  shuffled  // The same without biases, and a matrix to the language model (Llama 4)
+  pooled,    // A norm, the mean over the patches of a token, a norm, and one matrix (Gemma 3)
+  averaged,  // The mean, a shift and a scale, a norm without weights, and one matrix (Gemma 4)
+  merged,    // A norm, and two matrices with biases on all patches of a token (Qwen2-VL, Qwen3-VL)
+  shuffled   // The same without biases, and a matrix to the language model (Llama 4)
+};
+
+// Learned vectors that are added to the patches of an image.
+enum class VisionPositions {
+  none,
+  of_patches,        // One for each patch of an image of one size
+  of_table,          // Rows of a table, which is interpolated to the size of the image (Qwen3-VL)
+  of_row_and_column  // The sum of a row of a table for the patch's row and of one for its column (Gemma 4)
 };
 
 // A transformer that turns images into vectors of tokens (vision_program.h). Images are squares.
@@ -90,17 +99,31 @@ struct VisionConfig {
   std::int64_t patch_values = 0;  // Numbers of a patch: its pixels, times channels and frames
   std::int64_t merged = 1;        // Patches along a side of what becomes one token
   std::int64_t image_size = 0;    // Pixels along a side of an image; 0 if images have any size
-  std::int64_t positions = 0;     // Rows of the position embedding; 0 if it has one for each patch
+  std::int64_t positions = 0;     // Rows of each table of positions; 0 without tables
   std::int64_t inner_width = 0;   // Width between the matrices of the projector
   std::int64_t text_width = 0;    // Elements of a token's vector in the language model
   std::int64_t deep_layers = 0;   // Layers whose results have a projector of their own
   std::string activation = {};    // Name in the file
   bool has_class_token = false;   // True if one more vector passes the layers; patches and norm have no biases then
   bool has_rotary = false;        // True if queries and keys have rotary positions
+  bool has_patch_bias = true;     // False if the matrix of patches has no bias
+  // True for layers as in Gemma: gated without biases, four norms without shifts, norms of queries, keys and values
+  bool is_gated = false;
+  bool has_scale = false;  // True if a shift and a scale follow the mean of a token's patches
+  VisionPositions position_rule = VisionPositions::of_patches;
   VisionProjector projector = VisionProjector::pooled;
 };
 
-// A part that turns images into vectors of tokens, which no token of a text uses.
+// An encoder of sounds (Whisper): two convolutions over frames, then layers. All layers of the language model attend to
+// its results, too, and keep keys and values of them.
+struct AudioConfig {
+  std::int64_t layers = 0, width = 0, heads = 0, feed_forward = 0;
+  std::int64_t bins = 0;        // Numbers of a frame
+  std::int64_t vectors = 0;     // Results for one clip, of two frames each
+  std::string activation = {};  // Name in the file
+};
+
+// A part that turns images or sounds into vectors, which no token of a text uses.
 struct EncoderPart {
   std::string name;
   std::int64_t layers = 0;  // 0 for a projector
@@ -140,6 +163,7 @@ struct ModelConfig {
   bool is_gated = true;  // True if the feed-forward part has three matrices, false if it has two
   bool is_tied = false;  // True if the head is the token embedding
   bool has_qkv_bias = false, has_output_bias = false, has_feed_forward_bias = false, has_norm_bias = false;
+  bool has_key_bias = true;      // False if keys have no bias although queries and values have one
   bool has_qk_norm = false;      // True if queries and keys are normalized per head
   bool has_sinks = false;        // True if each head has one learned score
   bool has_output_gate = false;  // True if a gate from the layer's input scales the result of attention
@@ -160,6 +184,7 @@ struct ModelConfig {
   std::optional<QuantizationConfig> quantization = {};
   std::vector<EncoderPart> encoders = {};
   std::optional<VisionConfig> vision = {};  // Set if the encoder has programs
+  std::optional<AudioConfig> audio = {};    // Set if the layers have cross attention
   std::vector<LayerConfig> layers = {};
   // Common name of each key that was read, and its path in the file.
   std::map<std::string, std::string, std::less<>> keys = {};

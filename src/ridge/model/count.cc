@@ -119,12 +119,16 @@ void add_attention(const ModelConfig& config, const LayerConfig& layer, std::vec
   const std::int64_t query_rows = config.heads * heads.size, key_rows = heads.kv_heads * heads.size;
   PartBuilder attention{tensors, "attention"};
   attention.add_matrix(config.has_output_gate ? 2 * query_rows : query_rows, config.width, config.has_qkv_bias);
-  attention.add_matrix(key_rows, config.width, config.has_qkv_bias);
+  attention.add_matrix(key_rows, config.width, config.has_qkv_bias && config.has_key_bias);
   if (heads.has_values) attention.add_matrix(key_rows, config.width, config.has_qkv_bias);
   attention.add_matrix(config.width, query_rows, config.has_output_bias);
   if (config.has_sinks) attention.add_vector(config.heads);
   if (config.has_qk_norm)
     for (int i = 0; i < 2; ++i) PartBuilder{tensors, "attention norms"}.add_vector(heads.size);
+  if (!config.audio) return;
+  PartBuilder cross{tensors, "cross attention"};  // Its keys and values are parts of the encoder
+  cross.add_matrix(query_rows, config.width, true);
+  cross.add_matrix(config.width, query_rows, true);
 }
 
 void add_mixer(const ModelConfig& config, const LayerConfig& layer, std::vector<WeightTensor>& tensors) {
@@ -199,6 +203,7 @@ std::vector<std::string> common_keys(const ModelConfig& config, std::string_view
   if (part == "embedding") return {"vocab_size", "hidden_size"};
   if (part == "position embedding") return {"n_positions", "hidden_size"};
   if (part == "head") return {"vocab_size", "hidden_size", "tie_word_embeddings"};
+  if (part == "cross attention") return {"hidden_size", "num_attention_heads"};
   if (part == "final norm") return {"model_type", "hidden_size"};
   if (part == "norms") return {"model_type", "hidden_size"};
   if (part == "attention" && config.latent)
@@ -293,6 +298,12 @@ std::int64_t count_state_bytes(const ModelConfig& config, const LayerConfig& lay
          to_bytes(sizes.convolved() * (sizes.conv_size - 1), activation);
 }
 
+// Returns the bytes of keys and values of an encoder's results that a layer keeps for each sequence.
+std::int64_t count_cross_bytes(const ModelConfig& config, DType cache) {
+  if (!config.audio) return 0;
+  return to_bytes(2 * config.kv_heads * config.head_size * config.audio->vectors, cache);
+}
+
 std::string name_kind(const ModelConfig& config, const LayerConfig& layer) {
   if (layer.mixer == Mixer::gated_delta) return "linear";
   if (is_recurrent(layer.mixer)) return "mamba";
@@ -308,7 +319,8 @@ void add_cache(const ModelConfig& config, const CountOptions& options, const Lay
   if (cache == caches.end())
     cache = caches.insert(caches.end(), {.kind = kind, .window = layer.is_sliding ? config.window : 0});
   const std::int64_t bytes = to_bytes(elements, options.cache_dtype);
-  const std::int64_t state = kind == "indexer" ? 0 : count_state_bytes(config, layer, options.weight_dtype);
+  std::int64_t state = kind == "indexer" ? 0 : count_state_bytes(config, layer, options.weight_dtype);
+  if (kind == "cross") state = count_cross_bytes(config, options.cache_dtype);
   ++cache->layers;
   cache->bytes_per_token += bytes;
   cache->bytes_per_sequence += state;
@@ -327,6 +339,8 @@ std::vector<CacheCount> count_caches(const ModelConfig& config, const CountOptio
   if (config.indexer)
     for (const LayerConfig& layer : config.layers)
       add_cache(config, options, layer, "indexer", indexed_elements(config, layer), caches);
+  if (config.audio)
+    for (const LayerConfig& layer : config.layers) add_cache(config, options, layer, "cross", 0, caches);
   return caches;
 }
 
@@ -337,6 +351,7 @@ double bound_parameters(const ModelConfig& config) {
   const double query = d(config.heads) * d(std::max(config.head_size, config.full_heads.value_or(HeadConfig{}).size));
   double layer = (config.has_output_gate ? 5 : 4) * (width + 1) * query +
                  3 * (width + 1) * (d(config.feed_forward_width) + 1) + 16 * width;
+  if (config.audio) layer += 2 * (width + 1) * query;
   if (config.latent) {
     const double ranks = d(config.latent->query_rank) + d(config.latent->rank) + d(config.latent->rope_size);
     layer +=
@@ -364,6 +379,9 @@ double bound_cache(const ModelConfig& config, const CountOptions& options) {
   for (const LayerConfig& layer : config.layers) {
     elements += static_cast<double>(cached_elements(config, layer) + indexed_elements(config, layer)) *
                 static_cast<double>(options.context.value_or(1));
+    if (config.audio)
+      elements +=
+          2 * static_cast<double>(config.kv_heads * config.head_size) * static_cast<double>(config.audio->vectors);
     if (!is_recurrent(layer.mixer)) continue;
     const RecurrentConfig& sizes = *config.recurrent;
     elements +=
@@ -431,6 +449,11 @@ void list_keys(const ModelConfig& config, ModelCount& count) {
     of_context.insert(of_context.end(), of_state.begin(), of_state.end());
     count.keys.emplace_back("state_bytes_per_sequence", paths_in_file(config, of_state));
   }
+  if (config.audio) {
+    const std::vector<std::string> of_cross{"hidden_size", "num_hidden_layers", "max_source_positions"};
+    of_context.emplace_back("max_source_positions");
+    count.keys.emplace_back("state_bytes_per_sequence", paths_in_file(config, of_cross));
+  }
   if (count.cache_bytes) count.keys.emplace_back("cache_bytes", paths_in_file(config, of_context));
 }
 
@@ -459,7 +482,8 @@ Result<ModelCount> count_model(const ModelConfig& config, const CountOptions& op
                    .cache = layer.mixer == Mixer::none ? "none" : name_kind(config, layer),
                    .cache_bytes_per_token = to_bytes(cached_elements(config, layer), options.cache_dtype) +
                                             to_bytes(indexed_elements(config, layer), options.cache_dtype),
-                   .state_bytes_per_sequence = count_state_bytes(config, layer, options.weight_dtype)};
+                   .state_bytes_per_sequence = count_state_bytes(config, layer, options.weight_dtype) +
+                                               count_cross_bytes(config, options.cache_dtype)};
     for (const WeightTensor& tensor : tensors) {
       one.parameters += tensor.parameters();
       one.active_parameters += tensor.active_parameters();

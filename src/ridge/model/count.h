@@ -44,7 +44,8 @@ struct LayerCount {
 
 // The cache of all layers with one kind of attention.
 struct CacheCount {
-  std::string kind;  // "full", "sliding", "chunked", "latent", "indexer"; or "linear", "mamba", which keep a state
+  std::string
+      kind;  // "full", "sliding", "chunked", "latent", "indexer"; or "linear", "mamba", "cross", which keep a state
   std::int64_t layers = 0;
   std::int64_t window = 0;                            // Most tokens that a layer keeps; 0 if it keeps all
   std::int64_t bytes_per_token = 0;                   // Sum over these layers for a token that each keeps

@@ -10,7 +10,7 @@
 namespace ridge::model {
 namespace {
 
-constexpr std::array<FamilyConventions, 26> families{{
+constexpr std::array<FamilyConventions, 29> families{{
     {.model_type = "llama",
      .has_attention_bias_key = true,
      .has_feed_forward_bias_key = true,
@@ -25,6 +25,8 @@ constexpr std::array<FamilyConventions, 26> families{{
     {.model_type = "mixtral", .window = WindowRule::all, .experts = ExpertRule::all_layers},
     {.model_type = "phi3", .window = WindowRule::all},
     {.model_type = "qwen2", .window = WindowRule::switched, .has_qkv_bias = true},
+    {.model_type = "qwen2_vl", .window = WindowRule::switched, .has_qkv_bias = true},
+    {.model_type = "qwen2_vl_text", .window = WindowRule::switched, .has_qkv_bias = true},
     {.model_type = "qwen3",
      .window = WindowRule::switched,
      .has_attention_bias_key = true,
@@ -95,6 +97,7 @@ constexpr std::array<FamilyConventions, 26> families{{
      .has_attention_bias_key = true,
      .has_fixed_head_size = true},
     {.model_type = "gpt2", .is_tied_by_default = true, .shares_heads_by_default = true},
+    {.model_type = "whisper", .norms_per_layer = 3, .is_tied_by_default = true, .shares_heads_by_default = true},
     {.model_type = "glm4_moe",
      .experts = ExpertRule::first_dense,
      .has_attention_bias_key = true,
@@ -145,6 +148,12 @@ std::map<std::string, std::string, std::less<>> aliases_of(std::string_view mode
             {"num_hidden_layers", "n_layer"},
             {"num_attention_heads", "n_head"},
             {"intermediate_size", "n_inner"}};
+  if (model_type == "whisper")
+    return {{"hidden_size", "d_model"},
+            {"num_hidden_layers", "decoder_layers"},
+            {"num_attention_heads", "decoder_attention_heads"},
+            {"intermediate_size", "decoder_ffn_dim"},
+            {"n_positions", "max_target_positions"}};
   if (model_type == "mixtral" || model_type == "gpt_oss" || model_type == "llama4_text")
     return {{"num_experts", "num_local_experts"}};
   if (model_type == "gemma4_text") return {{"num_experts_per_tok", "top_k_experts"}};

@@ -33,6 +33,18 @@ Error unknown_name_error(const std::string& requested) {
                                       : fmt::format("did you mean {}?", fmt::join(found, ", "))));
 }
 
+// Returns the error of a path that does not exist, such as Hugging Face's "meta-llama/Llama-3-8B", with the shipped
+// config of that name.
+Error missing_path_error(const std::string& path) {
+  const std::string typed = normalize_name(path.substr(path.rfind('/') + 1));
+  std::string nearest = find_nearest(typed, shipped_names());
+  for (const std::string& name : shipped_names())
+    if (typed.ends_with("_" + name) || typed.starts_with(name + "_")) nearest = name;
+  return input_error(fmt::format("cannot read '{}': No such file or directory", path),
+                     nearest.empty() ? "names of models are not downloaded; give the path of a config.json"
+                                     : fmt::format("did you mean {}?", nearest));
+}
+
 Result<ModelConfig> load_config(const std::filesystem::path& path) {
   RIDGE_TRY(text, read_file(path.string(), max_file_bytes));
   const std::filesystem::path whole = std::filesystem::absolute(path).lexically_normal();
@@ -56,7 +68,10 @@ Result<ModelConfig> find_config(const std::string& name_or_path) {
   const std::filesystem::path path = name_or_path;
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return load_config(path / "config.json");
-  if (name_or_path.ends_with(".json") || name_or_path.find('/') != std::string::npos) return load_config(path);
+  const bool is_file = name_or_path.ends_with(".json");
+  const bool is_path = is_file || name_or_path.find('/') != std::string::npos;
+  if (is_path && !is_file && !std::filesystem::exists(path, ignored)) return missing_path_error(name_or_path);
+  if (is_path) return load_config(path);
   return unknown_name_error(name_or_path);
 }
 

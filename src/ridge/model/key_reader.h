@@ -39,6 +39,8 @@ class KeyReader {
 
   // Accepts the key and ignores its value.
   void skip(std::string_view name) { (void)has_key(name); }
+  // Accepts a key of the file's own name, which is no alias.
+  void skip_in_file(std::string_view name) { asked_.emplace_back(name); }
   // Keeps an error about this key unless there is one already.
   void fail(std::string_view name, const std::string& message, const std::string& hint = {});
   // Keeps the error of an object inside this one unless there is one already.

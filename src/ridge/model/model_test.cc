@@ -118,10 +118,15 @@ constexpr PublishedCount published[] = {
     // Without a key for its format, Mamba's state has that of the activations.
     {"nemotron_h_56b", 56324350464, 56324350464, 40960, 54 * (256 * 64 * 256 * 2 + 3 * 20480 * 2)},
     {"codestral_mamba_7b", 7285403648, 7285403648, 0, 64 * (128 * 64 * 128 * 2 + 3 * 10240 * 2)},
-    // With the vision encoder, which no token of a text uses: 423 060 336, 871 932 416 and 576 388 336 parameters.
+    // With the vision encoder, which no token of a text uses: 423 060 336, 871 932 416, 576 388 336, 675 759 104 and
+    // 575 743 536 parameters. The file of Gemma 4 has 60 more numbers, a factor for each layer.
     {"gemma_3_27b", 27432406640, 27009346304, 507904},
     {"llama_4_scout", 108641793536, 17172894720, 196608},
     {"qwen3_vl_8b", 8767123696, 8190735360, 147456},
+    {"qwen2_vl_7b", 8291375616, 7615616512, 57344},
+    {"gemma_4_31b", 31273088816, 30697345280, 901120},
+    // With the encoder; a layer keeps keys and values of 1 500 vectors of each sequence.
+    {"whisper_large_v3", 1543490560, 801623040, 163840, 32 * 2 * 1500 * 1280 * 2},
     {"falcon_mamba_7b", 7272665088, 7272665088, 0, 64 * (8192 * 16 * 2 + 3 * 8192 * 2)},
 };
 
@@ -299,13 +304,13 @@ TEST(ModelConfig, RefusesWhatItDoesNotKnow) {
             "config.json: unknown key 'n_routed_experts' with value 8; model_type 'llama' has no such key\n"
             "  hint: it may change the architecture, so the model is not counted\n");
   EXPECT_EQ(error_of(llama(R"("torch_dtype": "bfloat16", "eos_token_id": [1, 2], "rope_theta": 1e4)")), "no error\n");
-  EXPECT_EQ(
-      error_of(R"({"model_type": "lama"})"),
-      "config.json: model_type: expected one of llama, llama4_text, mistral, mixtral, phi3, qwen2, qwen3, qwen3_moe, "
-      "qwen3_vl_text, qwen3_vl_moe_text, qwen3_next, qwen3_5_text, qwen3_5_moe_text, gemma2, gemma3_text, "
-      "gemma4_text, gpt_oss, gpt2, glm4_moe, deepseek_v3, deepseek_v32, kimi_k2, glm_moe_dsa, nemotron_h, mamba2, "
-      "falcon_mamba, found 'lama'\n"
-      "  hint: did you mean 'llama'?\n");
+  EXPECT_EQ(error_of(R"({"model_type": "lama"})"),
+            "config.json: model_type: expected one of llama, llama4_text, mistral, mixtral, phi3, qwen2, qwen2_vl, "
+            "qwen2_vl_text, qwen3, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text, qwen3_next, qwen3_5_text, "
+            "qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gpt_oss, gpt2, whisper, glm4_moe, deepseek_v3, "
+            "deepseek_v32, "
+            "kimi_k2, glm_moe_dsa, nemotron_h, mamba2, falcon_mamba, found 'lama'\n"
+            "  hint: did you mean 'llama'?\n");
   for (const char* other : {"gemma3n_text", "jamba", "t5"})
     EXPECT_NE(error_of(std::string(R"({"model_type": ")") + other + "\"}").find(std::string("found '") + other),
               std::string::npos);

@@ -278,6 +278,7 @@ double count_kept_share(const StepSizes& sizes) {
 // Returns the sums over chips that a layer needs: one after its mixer and one after each network with its own norm.
 std::size_t count_sums(const StepSizes& sizes, const LayerConfig& layer) {
   std::size_t count = layer.mixer == Mixer::none ? 0 : 1;
+  if (sizes.config.audio) ++count;
   if (layer.has_feed_forward) ++count;
   if (layer.has_experts && sizes.config.experts->has_dense_part) ++count;
   return count;

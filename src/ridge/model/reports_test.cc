@@ -1,6 +1,8 @@
 // Counts that users reported as wrong in other calculators, each with the report and the right number.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "ridge/base/file.h"
 #include "ridge/model/count.h"
 
 namespace ridge::model {
@@ -52,6 +54,40 @@ TEST(ModelReports, FullLayersOfGemma4HaveOtherHeads) {
   }
 }
 
+TEST(ModelReports, WindowsOfGemma4DecideHowManyTokensFit) {
+  // vLLM #43308: some 50 GiB hold 55 000 tokens of gemma-4-31B in an engine that keeps every token in pages of the
+  // largest layer, and ten times more in one that drops those before a window. The text has both.
+  const double free = 50 * 0x1p30;
+  EXPECT_NEAR(free / 983040, 55000, 1000);
+  const ModelCount windows = count_shipped("gemma_4_31b_text", {.context = 525000});
+  EXPECT_EQ(windows.cache_bytes, 10ll * 8192 * 525000 + 50ll * 16384 * 1024);
+  EXPECT_LT(static_cast<double>(*windows.cache_bytes), free);
+  EXPECT_GT(static_cast<double>(*windows.unwindowed_cache_bytes), 8 * free);
+}
+
+TEST(ModelReports, HeadsHaveTheSizeThatTheFileGives) {
+  // Model-Optimizer #2482: gpt-oss-20b has heads of 64, not 2880 / 64; Gemma-3-12B has heads of 256, not 3840 / 16.
+  EXPECT_EQ(count_shipped("gpt_oss_20b").kv_bytes_per_token, 24 * 2 * 8 * 64 * 2);
+  EXPECT_EQ(count_shipped("gemma_3_12b_text").kv_bytes_per_token, 48 * 2 * 8 * 256 * 2);
+}
+
+TEST(ModelReports, MemoryHoldsAllParametersOfQwen3_5) {
+  // llmfit #230: Qwen3.5-122B-A10B in 4-bit files of 4.65 bits per weight has 70 to 75 GB, not 33. Published: 122 B, of
+  // which a token uses 10 B.
+  const std::string text = R"({"model_type": "qwen3_5_moe_text", "hidden_size": 3072, "num_hidden_layers": 48,
+ "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 256, "vocab_size": 248320, "num_experts": 256,
+ "num_experts_per_tok": 8, "moe_intermediate_size": 1024, "shared_expert_intermediate_size": 1024,
+ "linear_num_key_heads": 16, "linear_num_value_heads": 64, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+ "linear_conv_kernel_dim": 4, "full_attention_interval": 4, "tie_word_embeddings": false})";
+  const auto config = parse_config(text, "config.json", "test");
+  ASSERT_TRUE(config.ok()) << config.error().to_string();
+  const ModelCount counted = *count_model(*config);
+  EXPECT_NEAR(static_cast<double>(counted.parameters) / 1e9, 122, 1);
+  EXPECT_NEAR(static_cast<double>(counted.active_parameters) / 1e9, 10, 0.5);
+  const double file_bytes = static_cast<double>(counted.parameters) * 4.65 / 8;
+  EXPECT_TRUE(file_bytes > 70e9 && file_bytes < 75e9) << file_bytes;
+}
+
 TEST(ModelReports, ThreeOfFourLayersOfQwen3_5KeepAState) {
   // gguf-parser #28: of 40 layers, 10 keep keys and values of 2 heads of 256.
   EXPECT_EQ(count_shipped("qwen3_5_35b_a3b_text").kv_bytes_per_token, 10 * 2 * 2 * 256 * 2);
@@ -62,6 +98,9 @@ TEST(ModelReports, ThreeOfFourLayersOfQwen3_5KeepAState) {
   // lmstudio #1862: 598.5 MiB of state, which is that of the engine's 4 sequences with the convolution's inputs in f32.
   const ModelCount wide = count_shipped("qwen3_5_27b_text", {.weight_dtype = DType::f32, .context = 1, .batch = 4});
   EXPECT_EQ(find_cache(wide, "linear").bytes, static_cast<std::int64_t>(598.5 * 0x1p20));
+  // With weights of 8.5 bits, a common 8-bit file, these are some 47 GB in all, not 75.
+  const double weights = static_cast<double>(counted.parameters) * 8.5 / 8;
+  EXPECT_NEAR(weights + 0x1p34 + 598.5 * 0x1p20, 47e9, 1e9);
 }
 
 TEST(ModelReports, LatentVectorsAreKeptOnce) {
@@ -109,6 +148,8 @@ TEST(ModelReports, ExpertsHaveAWidthOfTheirOwn) {
     if (part.name == "routed experts") EXPECT_EQ(part.parameters, 58ll * 256 * 3 * 7168 * 2048);
   // llmfit #497: memory holds all parameters. 4.65 bits each, a common 4-bit file, are some 390 GB.
   EXPECT_NEAR(static_cast<double>(count_shipped("deepseek_v3").parameters) * 4.65 / 8 / 1e9, 390, 1);
+  // vllm-fit #27: Mixtral-8x7B has some 47 B parameters with all its experts and a head of its own.
+  EXPECT_EQ(count_shipped("mixtral_8x7b").parameters, 46702792704);
 }
 
 TEST(ModelReports, ReadsPublishedFilesOfMamba) {
@@ -157,6 +198,27 @@ TEST(ModelReports, CountsVisionEncoders) {
   EXPECT_EQ(parse_config(wrong, "config.json", "test").error().to_string(),
             "config.json: vision_config.depth: expected a whole number from 1 to 4096, found no such key\n"
             "  hint: ridge assumes no value; add the key\n");
+}
+
+TEST(ModelReports, RefusesEncodersThatContradictThemselves) {
+  const auto error_of = [](const std::string& name, const std::string& from, const std::string& to) {
+    std::string text = *read_file(fmt::format("{}/models/{}.json", RIDGE_SOURCE_DIR, name));
+    text.replace(text.rfind(from), from.size(), to);
+    const auto config = parse_config(text, "config.json", "test");
+    return config ? "no error" : config.error().to_string();
+  };
+  EXPECT_EQ(error_of("qwen2_vl_7b", "\"hidden_size\": 3584", "\"hidden_size\": 3072"),
+            "config.json: vision_config.hidden_size: expected 3584 as hidden_size of the language model, found 3072\n");
+  EXPECT_EQ(error_of("qwen2_vl_7b", "\"spatial_patch_size\": 14", "\"spatial_patch_size\": 16"),
+            "config.json: vision_config.spatial_patch_size: expected 14 as in vision_config.patch_size\n");
+  EXPECT_EQ(error_of("gemma_4_31b", "\"head_dim\": 72", "\"head_dim\": 64"),
+            "config.json: vision_config.head_dim: expected 72 as vision_config.hidden_size over "
+            "vision_config.num_attention_heads, found 64\n");
+  EXPECT_EQ(error_of("gemma_4_31b", "\"num_key_value_heads\": 16", "\"num_key_value_heads\": 8"),
+            "config.json: vision_config.num_key_value_heads: expected 16 as in vision_config.num_attention_heads\n");
+  EXPECT_EQ(error_of("gemma_4_31b", "\"use_clipped_linears\": false", "\"use_clipped_linears\": true"),
+            "config.json: vision_config.use_clipped_linears: expected false, found true\n"
+            "  hint: such matrices of an encoder are not counted yet\n");
 }
 
 std::string hybrid_error(const std::string& changed) {

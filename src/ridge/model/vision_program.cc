@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "ridge/model/activations.h"
-#include "ridge/model/program_writer.h"
+#include "ridge/model/encoder_layers.h"
 
 namespace ridge::model {
 namespace {
@@ -14,35 +14,17 @@ struct VisionSizes {
   const VisionConfig& config;
   VisionOptions options;
   ImageTokens image;
-  std::string function;  // Elementwise function of an operand {0}
+  EncoderSizes layers;
   std::int64_t patches() const { return image.patches_per_side * image.patches_per_side; }
-  // Vectors that pass the layers
-  std::int64_t vectors() const { return patches() + (config.has_class_token ? 1 : 0); }
 };
 
-void add_rows(ProgramWriter& out, const VisionSizes& sizes) {
-  out.add_dimension("IM", sizes.options.images);
-  out.add_dimension("NP", sizes.vectors());
-  out.add_dimension("W", sizes.config.width);
-}
-
-// Adds a norm along W with its weights and shifts.
-void add_norm(ProgramWriter& out, const VisionSizes& sizes, const std::string& result, const std::string& x,
-              const std::string& mark) {
-  for (const char* name : {"norm", "shift"})
-    out.add_parameter(fmt::format("{}{}$", name, mark), sizes.options.dtype, "W");
-  out.add(result, "IM, NP, W", fmt::format("layernorm({0} over W) * norm{1}$ + shift{1}$", x, mark));
-}
-
-// Adds a product with a bias.
-void add_linear(ProgramWriter& out, const VisionSizes& sizes, const std::string& result, const std::string& rows,
-                const std::string& x, const std::string& from, const std::string& to, bool is_stored = false) {
-  out.add_parameter(fmt::format("w{}$", result), sizes.options.dtype, fmt::format("{}, {}", from, to));
-  out.add_parameter(fmt::format("b{}$", result), sizes.options.dtype, to);
-  const std::string dims = fmt::format("{}, {}", rows, to);
-  out.add(fmt::format("{}0$", result), dims, fmt::format("{} * w{}$", x, result));
-  const std::string sum = fmt::format("{0}0$ + b{0}$", result);
-  is_stored ? out.add_stored(result + "$", sizes.options.dtype, dims, sum) : out.add(result + "$", dims, sum);
+// Adds the rows of a table of positions, one for each patch. Returns what is added to the patches.
+std::string add_table_positions(ProgramWriter& out, const VisionSizes& sizes, const std::string& axis) {
+  out.add_dimension("YP", sizes.config.positions);
+  out.add_parameter("positions" + axis, sizes.options.dtype, "YP, W");
+  out.add_input("data", "place" + axis, DType::int32, "NP");
+  out.add("position" + axis, "NP, W", fmt::format("gather(positions{0}, place{0} over YP)", axis));
+  return " + position" + axis;
 }
 
 void add_patches(ProgramWriter& out, const VisionSizes& sizes, const std::string& result) {
@@ -64,53 +46,19 @@ void add_patches(ProgramWriter& out, const VisionSizes& sizes, const std::string
     for (const char* name : {"norm0", "shift0"}) out.add_parameter(name, dtype, "W");
     return out.add_stored(result, dtype, "IM, NP, W", "layernorm(patch2 over W) * norm0 + shift0");
   }
-  out.add_parameter("bias", dtype, "W");
-  if (config.positions == 0) {
-    out.add_parameter("positions", dtype, "NP, W");
-    return out.add_stored(result, dtype, "IM, NP, W", "patch0 + bias + positions");
+  std::string sum = "patch0";
+  if (config.has_patch_bias) {
+    out.add_parameter("bias", dtype, "W");
+    sum += " + bias";
   }
-  out.add_dimension("YP", config.positions);
-  out.add_parameter("positions", dtype, "YP, W");
-  out.add_input("data", "place", DType::int32, "NP");
-  out.add("position", "NP, W", "gather(positions, place over YP)");
-  out.add_stored(result, dtype, "IM, NP, W", "patch0 + bias + position");
-}
-
-void add_attention(ProgramWriter& out, const VisionSizes& sizes, const std::string& x) {
-  out.add_dimension("KP", sizes.vectors());
-  out.add_dimension("H", sizes.config.heads);
-  out.add_dimension("E", sizes.config.width / sizes.config.heads);
-  out.begin_module("vision query, key, value");
-  add_norm(out, sizes, "h$", x, "1");
-  const bool turns = sizes.config.has_rotary;
-  if (turns) out.add_input("data", "t", DType::int32, "NP");
-  for (const std::string name : {"q", "k", "v"})
-    add_linear(out, sizes, turns && name != "v" ? name + "r" : name, "IM, NP", "h$", "W", "H, E",
-               !turns || name == "v");
-  if (turns)
-    for (const std::string name : {"q", "k"})
-      out.add_stored(name + "$", sizes.options.dtype, "IM, NP, H, E", fmt::format("rotary({}r$, t over E)", name));
-  out.begin_module("vision attention");
-  out.add_indices("key$", "KP", "index(KP)");
-  out.add("keys$", "IM, KP, H, E", "gather(k$, key$ over NP)");
-  out.add("values$", "IM, KP, H, E", "gather(v$, key$ over NP)");
-  out.add("s$", "IM, NP, H, KP", "q$ * keys$");
-  out.add("p$", "IM, NP, H, KP", "softmax(s$ * rsqrt(size(E)) over KP)");
-  out.add("a$", "IM, NP, H, E", "p$ * values$");
-  out.begin_module("vision attention output");
-  add_linear(out, sizes, "o", "IM, NP", "a$", "H, E", "W");
-  out.add("y$", "IM, NP, W", fmt::format("{} + o$", x));
-}
-
-void add_layer(ProgramWriter& out, const VisionSizes& sizes, const std::string& x, const std::string& result) {
-  add_attention(out, sizes, x);
-  out.begin_module("vision feed-forward");
-  out.add_dimension("F", sizes.config.feed_forward);
-  add_norm(out, sizes, "h2$", "y$", "2");
-  add_linear(out, sizes, "up", "IM, NP", "h2$", "W", "F");
-  out.add("g$", "IM, NP, F", fmt::format(fmt::runtime(sizes.function), "up$"));
-  add_linear(out, sizes, "down", "IM, NP", "g$", "F", "W");
-  out.add_stored(result, sizes.options.dtype, "IM, NP, W", "y$ + down$");
+  if (config.position_rule == VisionPositions::of_patches) {
+    out.add_parameter("positions", dtype, "NP, W");
+    sum += " + positions";
+  }
+  if (config.position_rule == VisionPositions::of_table) sum += add_table_positions(out, sizes, "");
+  if (config.position_rule == VisionPositions::of_row_and_column)
+    for (const char* axis : {"y", "x"}) sum += add_table_positions(out, sizes, axis);
+  out.add_stored(result, dtype, "IM, NP, W", sum);
 }
 
 // Adds squares$: for each token the vectors of its patches, rows MR and columns MC of a square.
@@ -131,8 +79,21 @@ void add_projector(ProgramWriter& out, const VisionSizes& sizes, const std::stri
   const std::string tokens = "IM, TR, TC", square = "MR, MC, W";
   out.begin_module(is_deep ? "vision projector of a layer" : "vision projector");
   out.add_dimension("DT", config.text_width);
-  if (!is_deep) add_norm(out, sizes, "h3$", x, "3");
-  add_squares(out, sizes, is_deep ? x : "h3$");
+  const bool has_norm = !is_deep && config.projector != VisionProjector::averaged;
+  if (has_norm) add_encoder_norm(out, sizes.layers, "h3$", x, "3");
+  add_squares(out, sizes, has_norm ? "h3$" : x);
+  if (config.projector == VisionProjector::averaged) {
+    std::string mean = "average$";
+    out.add(mean, tokens + ", W", "mean(squares$ over MR, MC)");
+    if (config.has_scale) {
+      for (const char* name : {"shift$", "scale$"}) out.add_parameter(name, dtype, "W");
+      mean = "scaled$";
+      out.add(mean, tokens + ", W", "(average$ - shift$) * scale$");
+    }
+    out.add("h4$", tokens + ", W", fmt::format("rmsnorm({} over W)", mean));
+    out.add_parameter("wout$", dtype, "W, DT");
+    return out.add_stored("images$", dtype, tokens + ", DT", "h4$ * wout$");
+  }
   if (config.projector == VisionProjector::pooled) {
     out.add("average$", tokens + ", W", "mean(squares$ over MR, MC)");
     out.add_parameter("norm4$", dtype, "W");
@@ -141,7 +102,7 @@ void add_projector(ProgramWriter& out, const VisionSizes& sizes, const std::stri
     return out.add_stored("images$", dtype, tokens + ", DT", "h4$ * wout$");
   }
   out.add_dimension("FI", config.inner_width);
-  const auto call = [&](const std::string& name) { return fmt::format(fmt::runtime(sizes.function), name); };
+  const auto call = [&](const std::string& name) { return fmt::format(fmt::runtime(sizes.layers.function), name); };
   if (config.projector == VisionProjector::shuffled) {
     out.add_dimension("FO", config.inner_width);
     for (const auto& [name, dims] :
@@ -159,15 +120,15 @@ void add_projector(ProgramWriter& out, const VisionSizes& sizes, const std::stri
     out.add("h5$", tokens + ", " + square, "layernorm(squares$ over MR, MC, W) * norm5$ + shift5$");
     from = "h5$";
   }
-  add_linear(out, sizes, "first", tokens, from, square, "FI");
+  add_encoder_linear(out, sizes.layers, "first", tokens, from, square, "FI");
   out.add("g3$", tokens + ", FI", "gelu(first$)");
-  add_linear(out, sizes, "images", tokens, "g3$", "FI", "DT", true);
+  add_encoder_linear(out, sizes.layers, "images", tokens, "g3$", "FI", "DT", true);
 }
 
 template <class Add>
 PartProgram write_part(const VisionSizes& sizes, const char* name, std::int64_t count, bool has_input, Add&& add) {
   ProgramWriter out;
-  add_rows(out, sizes);
+  add_encoder_rows(out, sizes.layers);
   if (has_input) out.add_input("data", "x", sizes.options.dtype, "IM, NP, W");
   add(out);
   return {.name = name, .count = count, .text = out.text(), .modules = out.modules()};
@@ -178,7 +139,19 @@ Result<VisionSizes> make_sizes(const ModelConfig& config, const VisionOptions& o
   if (options.images < 1 || options.images > max_images)
     return usage_error(fmt::format("expected --images from 1 to {}, found {}", max_images, options.images));
   RIDGE_TRY(function, find_activation(config.vision->activation, config.name));
-  return VisionSizes{*config.vision, options, image, function};
+  const VisionConfig& vision = *config.vision;
+  VisionSizes sizes{vision, options, image, {}};
+  sizes.layers = {.name = "vision",
+                  .dtype = options.dtype,
+                  .inputs = options.images,
+                  .vectors = sizes.patches() + (vision.has_class_token ? 1 : 0),
+                  .width = vision.width,
+                  .heads = vision.heads,
+                  .feed_forward = vision.feed_forward,
+                  .function = function,
+                  .has_rotary = vision.has_rotary,
+                  .is_gated = vision.is_gated};
+  return sizes;
 }
 
 }  // namespace
@@ -187,7 +160,7 @@ Result<ImageTokens> count_image_tokens(const ModelConfig& config, std::int64_t i
   if (!config.vision)
     return input_error(
         fmt::format("{}: expected a vision_config for --images, found none that has programs", config.name),
-        "those of Gemma 3, Llama 4, Qwen3-VL and Qwen3.5 have");
+        "those of Gemma 3 and 4, Llama 4, Qwen2-VL, Qwen3-VL and Qwen3.5 have");
   const VisionConfig& vision = *config.vision;
   const std::int64_t size = image_size > 0 ? image_size : vision.image_size;
   if (size == 0)
@@ -211,7 +184,7 @@ Result<ModelPrograms> write_vision_programs(const ModelConfig& config, const Vis
   out.parts.push_back(
       write_part(sizes, "vision patches", 1, false, [&](ProgramWriter& writer) { add_patches(writer, sizes, "x"); }));
   out.parts.push_back(write_part(sizes, "vision layer", sizes.config.layers, true,
-                                 [&](ProgramWriter& writer) { add_layer(writer, sizes, "x", "z"); }));
+                                 [&](ProgramWriter& writer) { add_encoder_layer(writer, sizes.layers, "x", "z"); }));
   for (const bool is_deep : {true, false})
     if (!is_deep || sizes.config.deep_layers > 0)
       out.parts.push_back(write_part(sizes, is_deep ? "vision projector of a layer" : "vision projector",
@@ -219,7 +192,7 @@ Result<ModelPrograms> write_vision_programs(const ModelConfig& config, const Vis
                                      [&](ProgramWriter& writer) { add_projector(writer, sizes, "x", is_deep); }));
   if (sizes.config.has_rotary)
     out.notes.emplace_back("the programs of images turn queries and keys by one position, the model by row and column");
-  if (sizes.config.positions > 0)
+  if (sizes.config.position_rule == VisionPositions::of_table)
     out.notes.emplace_back("the programs of images read one position for each patch, the model the mean of four");
   return out;
 }
@@ -227,12 +200,12 @@ Result<ModelPrograms> write_vision_programs(const ModelConfig& config, const Vis
 Result<std::string> write_vision_program(const ModelConfig& config, const VisionOptions& options) {
   RIDGE_TRY(sizes, make_sizes(config, options));
   ProgramWriter out;
-  add_rows(out, sizes);
+  add_encoder_rows(out, sizes.layers);
   add_patches(out, sizes, "x_0");
   for (std::int64_t i = 0; i < sizes.config.layers; ++i) {
     out.set_suffix(fmt::format("_{}", i));
     out.add_comment(fmt::format("Layer {}", i));
-    add_layer(out, sizes, fmt::format("x_{}", i), fmt::format("x_{}", i + 1));
+    add_encoder_layer(out, sizes.layers, fmt::format("x_{}", i), fmt::format("x_{}", i + 1));
     // The first layers take the place of those in deepstack_visual_indexes, which are as large.
     if (i < sizes.config.deep_layers) add_projector(out, sizes, fmt::format("x_{}", i + 1), true);
   }

@@ -121,6 +121,14 @@ std::string images_text(const ImageStep& x) {
                      count_text(x.image.tokens, "token"));
 }
 
+// "1 clip takes 3.2 ms at least: 12.3 TFLOP; 3 000 frames become 1 500 vectors"
+std::string audio_text(const AudioStep& x) {
+  return fmt::format("{} {} {}: {}; {} become {}", count_text(x.clips_per_chip, "clip"),
+                     x.clips_per_chip == 1 ? "takes" : "take", time_text(x.step),
+                     format_with_prefix(x.step.flops, "FLOP"), count_text(x.frames, "frame"),
+                     count_text(x.vectors, "vector"));
+}
+
 // "after 33.8 ms at least (1 024 tokens of one sequence, with 2 images)"
 std::string first_token_text(const ModelOnMachine& x) {
   const bool is_one = x.prefill_sequences == 1;
@@ -251,6 +259,14 @@ Json images_json(const ImageStep& x) {
   return out;
 }
 
+Json audio_json(const AudioStep& x) {
+  Json out{{"frames", x.frames},          {"vectors", x.vectors},  {"clips_per_chip", x.clips_per_chip},
+           {"time_s", time_json(x.step)}, {"flops", x.step.flops}, {"bytes", x.step.bytes},
+           {"ops", Json::array()}};
+  for (const ModuleStep& module : x.step.modules) out["ops"].push_back(module_json(module));
+  return out;
+}
+
 Json stage_json(const StageStep& stage) {
   return {{"first_layer", stage.first_layer}, {"layers", stage.layers},
           {"time_lower_s", stage.bound_s},    {"weight_bytes", stage.parameter_bytes + stage.scale_bytes},
@@ -308,6 +324,7 @@ Json machine_json(const ModelOnMachine& x) {
     out["shares"][std::string(share.name)] = share.seconds / step.bound_s;
   if (x.layout.pipeline > 1) out["pipeline"] = pipeline_json(step);
   if (x.images) out["images"] = images_json(*x.images);
+  if (x.audio) out["audio"] = audio_json(*x.audio);
   if (x.served) out["served"] = served_json(*x.served);
   if (x.speculation) out["speculation"] = speculation_json(*x.speculation);
   if (x.price) out["cost"] = token_cost_json(x);
@@ -345,11 +362,14 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
                               : fmt::format("{}: {}{}", subject, phase_line(x), missed_rate));
   if (x.phase == ModelPhase::decode) add_line(out, "first token  " + first_token_text(x));
   if (x.images) add_line(out, "images  on one chip, " + images_text(*x.images));
+  if (x.audio) add_line(out, "audio  on one chip, " + audio_text(*x.audio));
   if (x.served) add_line(out, "served  " + served_text(*x.served));
   if (x.price) add_line(out, "cost  " + token_cost_text(x));
   add_line(out, "memory  " + memory_text(x));
   if (const std::string stages = stages_text(x.step()); !stages.empty()) add_line(out, "stages  " + stages);
   add_line(out, "bound  " + shares_text(x.step()));
+  if (!x.fits())
+    add_line(out, "too large  for these chips; --chips 64 --best also divides layers, sequences and experts");
   if (!x.reaches_rate())
     add_line(out, fmt::format("too slow  for {} tokens/s a sequence; these chips come closest", rate_text(*x.rate, 4)));
   for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);

@@ -86,7 +86,8 @@ Result<Prediction> predict_operation(const Work& work, const RooflineContext& co
   p.bandwidth = context.bandwidth;
   p.launch_s = context.launch_s;
   if (!work.bytes_sent.is_zero()) p.link_rate = context.link_rate;
-  p.intensity_formula = format_intensity(cancel_common_factor(work.flops, bytes_formula), context.order);
+  if (context.formulas)
+    p.intensity_formula = format_intensity(cancel_common_factor(work.flops, bytes_formula), context.order);
   if (p.peak) p.ridge = p.peak->rate.value / context.bandwidth;
   p.math_load = compute_math_load(work, context.machine);
   add_thresholds(p, p.math_load, p.peak ? p.peak->rate.value : 0, context);
@@ -398,6 +399,30 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
                               solved ? context.threshold_options : ThresholdOptions(), context.order);
   RIDGE_TRY(fused, predict_fused(device_program, work, out, context));
   out.fused = std::move(fused);
+  return out;
+}
+
+Result<CountedProgram> count_program(const Program& program) {
+  RIDGE_CHECK(program.mesh.empty(), program.text);
+  RIDGE_TRY(dims, program.bind_sizes({}));
+  CountedProgram out{.dim_names = program.dim_names()};
+  const Machine any_machine;
+  RooflineContext context{any_machine, 1, dims, out.dim_names};
+  const ProgramMasks masks = find_masks(program);
+  out.work = count_work(program, context.dims, masks);
+  count_masks(masks, program, {}, out.work, context);
+  out.dims = std::move(context.dims);
+  return out;
+}
+
+Result<std::vector<Prediction>> predict_statements(const CountedProgram& counted, const Machine& machine) {
+  RIDGE_TRY(context, make_kernel_context(counted, machine));
+  std::vector<Prediction> out;
+  out.reserve(counted.work.size());
+  for (const Work& work : counted.work) {
+    RIDGE_TRY(prediction, predict_operation(work, context));
+    out.push_back(std::move(prediction));
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ridge/model/audio_program.h"
 #include "ridge/model/count.h"
 #include "ridge/program/load.h"
 #include "ridge/roofline/prediction.h"
@@ -65,8 +66,18 @@ std::int64_t sink_elements(const ModelConfig& config) {
 
 std::int64_t count_vision_elements(const ModelConfig& config) {
   if (!config.vision) return 0;
-  const std::int64_t size = config.vision->image_size > 0 ? 0 : 64;
+  const std::int64_t size = config.vision->image_size > 0 ? 0 : 2 * config.vision->patch * config.vision->merged;
   const auto programs = write_vision_programs(config, {.image_size = size});
+  EXPECT_TRUE(programs) << programs.error().message;
+  std::int64_t parameters = 0;
+  for (const PartProgram& part : programs->parts)
+    parameters += part.count * count_elements(load(part.text), InputUse::parameter);
+  return parameters;
+}
+
+std::int64_t count_audio_elements(const ModelConfig& config) {
+  if (!config.audio) return 0;
+  const auto programs = write_audio_programs(config, {}, 1);
   EXPECT_TRUE(programs) << programs.error().message;
   std::int64_t parameters = 0;
   for (const PartProgram& part : programs->parts)
@@ -88,14 +99,17 @@ TEST(ModelProgram, HasTheParametersAndTheCacheOfEachShippedModel) {
         cached += part.count * count_elements(program, InputUse::cache);
         state += part.count * count_input_bytes(program, InputUse::state);
       }
-      parameters += count_vision_elements(config);
+      parameters += count_vision_elements(config) + count_audio_elements(config);
       const ModelCount count = *count_model(config, {.context = 11, .batch = 3});
       EXPECT_EQ(parameters - embedding_elements(config) + sink_elements(config), count.parameters) << name;
       EXPECT_EQ(2 * cached + state, *count.cache_bytes) << name;
-      EXPECT_EQ(state, 3 * count.state_bytes_per_sequence) << name;
+      const std::int64_t cross =
+          config.audio ? 2 * 2 * config.audio->vectors * config.width * std::ssize(config.layers) : 0;
+      EXPECT_EQ(state + 3 * cross, 3 * count.state_bytes_per_sequence) << name;
     }
     const auto whole = write_model_program(config, {.batch = 2, .new_tokens = 1, .context = 5});
-    EXPECT_EQ(count_elements(load(*whole), InputUse::parameter) + sink_elements(config) + count_vision_elements(config),
+    EXPECT_EQ(count_elements(load(*whole), InputUse::parameter) + sink_elements(config) +
+                  count_vision_elements(config) + count_audio_elements(config),
               count_model(config)->parameters)
         << name;
   }

@@ -24,6 +24,7 @@ struct RooflineContext {
   double launch_s = 0;                       // Seconds of a kernel launch; 0 if not on record
   std::map<std::string, double> sizes = {};  // The values of `dims` as doubles
   bool thresholds = true;
+  bool formulas = true;                     // False if intensities are not written as text
   std::vector<std::string> tied_dims = {};  // Dimensions tied to others: no thresholds of masked operations
 };
 

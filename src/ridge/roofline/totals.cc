@@ -137,7 +137,8 @@ Result<Prediction> sum_operations(const std::vector<Prediction>& ops, const Roof
   RIDGE_TRY(bytes, evaluate_count(moved, context.dims));
   total.flops = flops;
   total.bytes = bytes;
-  total.intensity_formula = format_intensity(cancel_common_factor(total.work.flops, moved), context.order);
+  if (context.formulas)
+    total.intensity_formula = format_intensity(cancel_common_factor(total.work.flops, moved), context.order);
   if (total.flops && total.bytes && *total.bytes > 0)
     total.intensity = static_cast<double>(*total.flops) / moved.evaluate_double(context.sizes);
   add_times(total, ops);
@@ -257,7 +258,8 @@ Result<Prediction> predict_kernel(Work work, const std::vector<Prediction>& ops,
   fused.ridge = total.ridge;
   fused.missing = total.missing;
   fused.launch_s = context.launch_s;
-  fused.intensity_formula = format_intensity(cancel_common_factor(fused.work.flops, formula), context.order);
+  if (context.formulas)
+    fused.intensity_formula = format_intensity(cancel_common_factor(fused.work.flops, formula), context.order);
   const std::vector<UnitWork> units = split_by_unit(ops);
   add_unit_thresholds(fused, units, context);
   if (!fused.flops || !fused.bytes) return fused;
@@ -291,6 +293,61 @@ Result<std::optional<Prediction>> predict_fused(const Program& program, const st
   return std::optional(std::move(fused));
 }
 
+namespace {
+
+// Work of the statements of a program on one chip.
+struct ChipWork {
+  const Program& program;
+  const std::vector<Work>& work;
+  const std::vector<Prediction>& statements;
+};
+
+Result<std::vector<Prediction>> predict_each_group(const ChipWork& chip, const KernelGroups& groups,
+                                                   const std::vector<int>& stored, const RooflineContext& context) {
+  std::vector<Prediction> out;
+  for (const std::vector<int>& group : groups) {
+    std::vector<Prediction> parts;
+    for (const int s : group) parts.push_back(chip.statements[s]);
+    if (parts.size() == 1) {
+      out.push_back(std::move(parts[0]));
+      continue;
+    }
+    RIDGE_TRY(total, sum_operations(parts, context));
+    Work work = count_fused(chip.program, chip.work, context.dims, group, stored, groups);
+    work.name = parts.back().work.name;
+    for (const Prediction& part : parts) {
+      work.text += (work.text.empty() ? "" : "; ") + part.work.text;
+      work.contraction |= part.work.contraction;
+    }
+    RIDGE_TRY(one, predict_kernel(std::move(work), parts, total, context));
+    if (!one.peak) {  // several units
+      const Prediction& decisive = find_decisive_operation(parts);
+      one.peak = decisive.peak;
+      one.ridge = decisive.ridge;
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<RooflineContext> make_kernel_context(const CountedProgram& counted, const Machine& machine) {
+  RIDGE_TRY(bandwidth, machine.memory_bandwidth());
+  RooflineContext context{machine, bandwidth.value, counted.dims, counted.dim_names};
+  context.sizes = {context.dims.begin(), context.dims.end()};
+  context.launch_s = launch_seconds(machine);
+  context.thresholds = context.formulas = false;
+  return context;
+}
+
+Result<std::vector<Prediction>> predict_kernels(const Program& program, const CountedProgram& counted,
+                                                const std::vector<Prediction>& statements, const Machine& machine,
+                                                const KernelGroups& groups) {
+  RIDGE_TRY(context, make_kernel_context(counted, machine));
+  return predict_each_group({program, counted.work, statements}, groups, {}, context);
+}
+
 Result<Explanation> predict_groups(const Program& program, const Explanation& unfused,
                                    const std::vector<std::vector<int>>& groups, const std::vector<int>& stored) {
   RIDGE_TRY(bandwidth, unfused.machine.memory_bandwidth());
@@ -304,29 +361,8 @@ Result<Explanation> predict_groups(const Program& program, const Explanation& un
   std::vector<Work> all;
   for (const Prediction& op : unfused.ops) all.push_back(op.work);
   Explanation out = unfused;
-  out.ops.clear();
-  for (const std::vector<int>& group : groups) {
-    std::vector<Prediction> parts;
-    for (const int s : group) parts.push_back(unfused.ops[s]);
-    if (parts.size() == 1) {
-      out.ops.push_back(std::move(parts[0]));
-      continue;
-    }
-    RIDGE_TRY(total, sum_operations(parts, context));
-    Work work = count_fused(device_program, all, context.dims, group, stored, groups);
-    work.name = parts.back().work.name;
-    for (const Prediction& part : parts) {
-      work.text += (work.text.empty() ? "" : "; ") + part.work.text;
-      work.contraction |= part.work.contraction;
-    }
-    RIDGE_TRY(one, predict_kernel(std::move(work), parts, total, context));
-    if (!one.peak) {  // several units
-      const Prediction& decisive = find_decisive_operation(parts);
-      one.peak = decisive.peak;
-      one.ridge = decisive.ridge;
-    }
-    out.ops.push_back(std::move(one));
-  }
+  RIDGE_TRY(kernels, predict_each_group({device_program, all, unfused.ops}, groups, stored, context));
+  out.ops = std::move(kernels);
   RIDGE_TRY(total, sum_operations(out.ops, context));
   out.total = std::move(total);
   return out;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ridge/roofline/roofs.h"
+#include "ridge/roofline/sizes/counted_program.h"
 
 namespace ridge {
 
@@ -22,5 +23,8 @@ Result<Prediction> sum_operations(const std::vector<Prediction>& ops, const Roof
 // Returns nullopt if the program has no intermediate. `work` holds the work of the operations in `unfused`.
 Result<std::optional<Prediction>> predict_fused(const Program& program, const std::vector<Work>& work,
                                                 const Explanation& unfused, const RooflineContext& context);
+
+// Returns the context of predictions without thresholds and formulas. Errors: the machine lacks its bandwidth.
+Result<RooflineContext> make_kernel_context(const CountedProgram& counted, const Machine& machine);
 
 }  // namespace ridge

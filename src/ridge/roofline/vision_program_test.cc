@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "ridge/model/audio_program.h"
 #include "ridge/program/load.h"
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/testing/literal_evaluator.h"
@@ -56,6 +57,25 @@ TEST(VisionProgram, HasTheProductsOfPublishedEncoders) {
                                           4 * 2.0 * 256 * (4608.0 * 4608 + 4608 * 4096));
   EXPECT_EQ(qwen->parts[2].name, "vision projector of a layer");
   EXPECT_EQ(qwen->parts[2].count, 3);
+  // Qwen2-VL: patches of two frames of 14 x 14 pixels, and a projector after the last layer alone.
+  const auto qwen2 = write_vision_programs(*find_config("qwen2_vl_7b"), {.image_size = 448});
+  ASSERT_TRUE(qwen2) << qwen2.error().message;
+  EXPECT_EQ(sum_product_flops(*qwen2),
+            2.0 * 1024 * 1176 * 1280 + sum_layers(32, 1024, 1280, 5120) + 2.0 * 256 * (5120.0 * 5120 + 5120 * 3584));
+  // Gemma 4: three matrices in each feed-forward part, one half more than two; means of 3 x 3 patches pass a matrix.
+  const auto gemma4 = write_vision_programs(*find_config("gemma_4_31b"), {.image_size = 768});
+  ASSERT_TRUE(gemma4) << gemma4.error().message;
+  EXPECT_EQ(sum_product_flops(*gemma4),
+            2.0 * 2304 * 768 * 1152 + sum_layers(27, 2304, 1152, 1.5 * 4304) + 2.0 * 256 * 1152 * 5376);
+}
+
+TEST(AudioProgram, HasTheProductsOfWhisper) {
+  // Frames of 128 numbers in windows of three pass two convolutions; each decoder layer has keys and values of 1 500
+  // vectors.
+  const auto whisper = write_audio_programs(*find_config("whisper_large_v3"), {}, 2);
+  ASSERT_TRUE(whisper) << whisper.error().message;
+  EXPECT_EQ(sum_product_flops(*whisper), 2 * (2.0 * 3000 * 3 * 128 * 1280 + 2.0 * 1500 * 3 * 1280 * 1280 +
+                                              sum_layers(32, 1500, 1280, 5120) + 32 * 2 * 2.0 * 1500 * 1280 * 1280));
 }
 
 TEST(VisionProgram, ReadsThePatchesOfATokenTogether) {
@@ -90,10 +110,11 @@ TEST(VisionProgram, ReadsThePatchesOfATokenTogether) {
 }
 
 TEST(VisionProgram, IsOneProgram) {
-  for (const char* name : {"gemma_3_27b", "llama_4_scout", "qwen3_vl_8b"}) {
+  for (const char* name : {"gemma_3_27b", "llama_4_scout", "qwen3_vl_8b", "qwen2_vl_7b", "gemma_4_31b"}) {
     ModelConfig config = *find_config(name);
     config.vision->layers = 4;
-    const VisionOptions options{.image_size = config.vision->image_size > 0 ? 0 : 64};
+    const std::int64_t square = config.vision->patch * config.vision->merged;
+    const VisionOptions options{.image_size = config.vision->image_size > 0 ? 0 : 2 * square};
     const auto whole = write_vision_program(config, options);
     ASSERT_TRUE(whole) << whole.error().message;
     const Program program = load_text(*whole);
@@ -111,7 +132,7 @@ TEST(VisionProgram, RefusesWhatItHasNoProgramFor) {
   };
   EXPECT_EQ(error_of("llama_3_8b", {}),
             "llama_3_8b: expected a vision_config for --images, found none that has programs\n"
-            "  hint: those of Gemma 3, Llama 4, Qwen3-VL and Qwen3.5 have\n");
+            "  hint: those of Gemma 3 and 4, Llama 4, Qwen2-VL, Qwen3-VL and Qwen3.5 have\n");
   EXPECT_EQ(error_of("qwen3_vl_8b", {}),
             "qwen3_vl_8b: expected --image-size together with --images, found none\n"
             "  hint: its images have any size\n");

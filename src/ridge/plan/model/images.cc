@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ridge/base/ceil_div.h"
+#include "ridge/model/audio_program.h"
 
 namespace ridge {
 
@@ -22,6 +23,18 @@ Result<ImageStep> predict_images(const model::ModelConfig& config, const ImageRe
         "the tokens of images are part of the prompt");
   options.images = out.images_per_chip = ceil_div(request.images * ceil_div(prompts, layout.data), layout.tensor);
   RIDGE_TRY(programs, model::write_vision_programs(config, options));
+  RIDGE_TRY(step, predict_model_step(programs, machine, plan));
+  out.step = std::move(step);
+  return out;
+}
+
+Result<AudioStep> predict_audio(const model::ModelConfig& config, const model::CountOptions& counts,
+                                std::int64_t prompts, const model::ChipLayout& layout, const Machine& machine,
+                                const std::optional<PlanRequest>& plan) {
+  AudioStep out{.frames = 2 * config.audio->vectors, .vectors = config.audio->vectors};
+  out.clips_per_chip = ceil_div(ceil_div(prompts, layout.data), layout.tensor);
+  const model::StepOptions formats{.weight_dtype = counts.weight_dtype, .cache_dtype = counts.cache_dtype};
+  RIDGE_TRY(programs, model::write_audio_programs(config, formats, out.clips_per_chip));
   RIDGE_TRY(step, predict_model_step(programs, machine, plan));
   out.step = std::move(step);
   return out;

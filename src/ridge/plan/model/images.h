@@ -1,4 +1,5 @@
-// Time of a vision encoder, which makes tokens of the images in prompts before prefill.
+// Time of an encoder before prefill: of images, which makes tokens of a prompt, or of one clip of sound for each
+// prompt.
 #pragma once
 
 #include <cstdint>
@@ -29,5 +30,18 @@ Result<ImageStep> predict_images(const model::ModelConfig& config, const ImageRe
                                  const model::CountOptions& counts, std::int64_t prompts,
                                  const model::ChipLayout& layout, const Machine& machine,
                                  const std::optional<PlanRequest>& plan);
+
+// Sounds of the prompts of one step, one clip each. The chips of tensor parallelism divide the clips.
+struct AudioStep {
+  std::int64_t frames = 0, vectors = 0;  // Numbers of a clip
+  std::int64_t clips_per_chip = 0;       // Most clips that one chip computes
+  ModelStep step = {};                   // The encoder on one chip
+};
+
+// Returns the step of the audio encoder for this number of prompts. Errors: those of `write_audio_programs` and
+// `predict_parts`.
+Result<AudioStep> predict_audio(const model::ModelConfig& config, const model::CountOptions& counts,
+                                std::int64_t prompts, const model::ChipLayout& layout, const Machine& machine,
+                                const std::optional<PlanRequest>& plan);
 
 }  // namespace ridge

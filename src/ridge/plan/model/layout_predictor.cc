@@ -86,20 +86,35 @@ Result<std::vector<double>> LayoutPredictor::count_scale_bytes(const model::Mode
   return out;
 }
 
-Result<const LayoutPredictor::ChipParts*> LayoutPredictor::analyze_chip(const model::ChipLayout& layout,
-                                                                        std::int64_t sequences, ModelPhase phase) {
-  const auto key = std::tuple(layout.tensor, layout.expert, sequences, phase);
-  if (const auto found = chips_.find(key); found != chips_.end()) return &found->second;
+Result<CountedChip> LayoutPredictor::count_chip(const model::ChipLayout& layout, std::int64_t sequences,
+                                                ModelPhase phase) {
   model::StepOptions options = options_;
   const std::int64_t ranks = layout.sends_rows_to_experts() ? layout.expert : 1;
   options.layout = {.tensor = layout.tensor, .expert = layout.expert, .data = ranks};
   options.batch = sequences * ranks;
   if (phase == ModelPhase::prefill) options.new_tokens = options.context;
   RIDGE_TRY(programs, model::write_programs(config_, options));
-  RIDGE_TRY(parts, predict_parts(programs, machine_, plan_));
+  RIDGE_TRY(parts, count_parts(programs));
   RIDGE_TRY(scale_bytes, count_scale_bytes(programs, layout));
-  ChipParts chip{std::move(parts), std::move(scale_bytes), std::move(programs.layer_parts), std::move(programs.notes)};
-  return &chips_.emplace(key, std::move(chip)).first->second;
+  return CountedChip{std::move(parts), std::move(scale_bytes), std::move(programs.layer_parts),
+                     std::move(programs.notes)};
+}
+
+Result<const LayoutPredictor::ChipParts*> LayoutPredictor::analyze_chip(const model::ChipLayout& layout,
+                                                                        std::int64_t sequences, ModelPhase phase) {
+  const ChipKey key(layout.tensor, layout.expert, sequences, phase);
+  if (const auto found = chips_.find(key); found != chips_.end()) return &found->second;
+  CountedChips own;  // A search on one machine analyzes many chips, each of them once
+  CountedChips& counted = shared_ != nullptr ? *shared_ : own;
+  auto chip = counted.find(key);
+  if (chip == counted.end()) {
+    RIDGE_TRY(one, count_chip(layout, sequences, phase));
+    chip = counted.emplace(key, std::move(one)).first;
+  }
+  const CountedChip& counts = chip->second;
+  RIDGE_TRY(parts, predict_parts(counts.parts, machine_, plan_));
+  ChipParts out{std::move(parts), counts.scale_bytes, counts.layer_parts, counts.notes};
+  return &chips_.emplace(key, std::move(out)).first->second;
 }
 
 Status LayoutPredictor::find_send_costs(const model::ChipLayout& layout) {

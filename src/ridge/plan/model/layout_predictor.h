@@ -19,15 +19,27 @@
 
 namespace ridge {
 
+// Programs of one chip with their counts, which hold on every machine.
+struct CountedChip {
+  std::vector<CountedPart> parts;
+  std::vector<double> scale_bytes;  // Per layer of each part
+  std::vector<std::size_t> layer_parts;
+  std::vector<std::string> notes;
+};
+// Tensor ranks, expert ranks, sequences and phase of a chip's programs.
+using ChipKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, ModelPhase>;
+// Counted programs of one model with the same formats, context and new tokens.
+using CountedChips = std::map<ChipKey, CountedChip>;
+
 // Predicts steps of one model on one machine. Chips with the same sizes are analyzed once: in a search, most
 // layouts and batches share theirs with others.
 class LayoutPredictor {
  public:
   // The options' formats, context and logits are used, and their new tokens in decoding. Config and machine must
-  // outlive the predictor.
+  // outlive the predictor, like `shared`: counts that predictors of other machines or plans read, too.
   LayoutPredictor(const model::ModelConfig& config, const model::StepOptions& options, const Machine& machine,
-                  std::optional<PlanRequest> plan = {})
-      : config_(config), options_(options), machine_(machine), plan_(std::move(plan)) {}
+                  std::optional<PlanRequest> plan = {}, CountedChips* shared = nullptr)
+      : config_(config), options_(options), machine_(machine), plan_(std::move(plan)), shared_(shared) {}
 
   // Returns the step of `batch` sequences. Errors: those of `model::check_layout`, of `predict_parts` and
   // `count_model`; stages on more chips than links join.
@@ -46,6 +58,7 @@ class LayoutPredictor {
     std::int64_t sequences = 1, micro_batch = 1;
   };
 
+  Result<CountedChip> count_chip(const model::ChipLayout& layout, std::int64_t sequences, ModelPhase phase);
   Result<const ChipParts*> analyze_chip(const model::ChipLayout& layout, std::int64_t sequences, ModelPhase phase);
   Result<std::vector<double>> count_scale_bytes(const model::ModelPrograms& programs, const model::ChipLayout& layout);
   Status find_send_costs(const model::ChipLayout& layout);
@@ -58,7 +71,8 @@ class LayoutPredictor {
   const Machine& machine_;
   std::optional<PlanRequest> plan_;
   std::optional<SendCosts> sends_;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, ModelPhase>, ChipParts> chips_;
+  CountedChips* shared_ = nullptr;
+  std::map<ChipKey, ChipParts> chips_;
 };
 
 }  // namespace ridge

@@ -171,6 +171,23 @@ TEST(LayoutPredictorTest, StagesDivideTheScales) {
   EXPECT_EQ(scales({.expert = 2, .data = 4})[0].scale_bytes, 5 * (16 + 48 / 2)) << "ranks divide only experts";
 }
 
+// Programs and counts hold on every machine: several machines in one answer count each chip once.
+TEST(LayoutPredictorTest, MachinesShareCounts) {
+  const model::ModelConfig config = *model::find_config("qwen3_30b_a3b");
+  const ModelRequest request{.counts = {.context = 512, .batch = 4}, .tensor_parallel = 2};
+  CountedChips shared;
+  for (const char* name : {"h200", "mi300x", "tpu_v5p"}) {
+    const Machine machine = *find_machine(name);
+    const auto one = predict_model(config, request, machine),
+               with_others = predict_model(config, request, machine, &shared);
+    ASSERT_TRUE(one && with_others) << name;
+    EXPECT_EQ(shared.size(), 2) << "decoding and prefill, on " << name;
+    EXPECT_EQ(with_others->decode.bound_s, one->decode.bound_s) << name;
+    EXPECT_EQ(with_others->prefill.bound_s, one->prefill.bound_s) << name;
+    EXPECT_EQ(with_others->memory_bytes(), one->memory_bytes()) << name;
+  }
+}
+
 TEST(LayoutPredictorTest, SendsBetweenHostsTakeTheOuterLink) {
   EXPECT_EQ(count_sends_beyond_host(4, 2, 4), 1) << "chips 2, 3 to 4, 5";
   EXPECT_EQ(count_sends_beyond_host(3, 3, 4), 2) << "chips 1 to 4, and 5 to 8";

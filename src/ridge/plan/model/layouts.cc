@@ -208,6 +208,8 @@ Result<LayoutRanking> rank_layouts(const model::ModelConfig& config, const Layou
                                    const Machine& machine) {
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
   RIDGE_TRY_STATUS(model::count_model(config, request.counts));
+  if (config.audio)
+    return input_error(fmt::format("{}: expected a model without an audio encoder for --chips", config.name));
   model::StepOptions options = make_options(request.counts);
   RIDGE_TRY_STATUS(model::check_layout(config, options));
   RIDGE_TRY(counts, choose_chip_counts(config, request.chips, request.is_chip_range));

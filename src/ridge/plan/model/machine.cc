@@ -1,5 +1,7 @@
 #include "ridge/plan/model/machine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -201,13 +203,19 @@ std::vector<std::string> list_times_not_on_record(const Machine& machine, std::i
 }
 
 Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& asked,
-                                     const Machine& machine) {
+                                     const Machine& machine, CountedChips* shared) {
   RIDGE_TRY_STATUS(machine.memory_bandwidth());
+  if (config.audio && (asked.serving || asked.speculation))
+    return input_error(
+        fmt::format("{}: expected a model without an audio encoder for --serve and --speculate", config.name));
   ModelRequest request = complete_request(asked);
   const model::StepOptions options{.weight_dtype = request.counts.weight_dtype,
                                    .cache_dtype = request.counts.cache_dtype,
                                    .context = *request.counts.context};
-  LayoutPredictor predictor(config, options, machine, request.plan), bounds(config, options, machine);
+  CountedChips own;
+  CountedChips* const counted = shared != nullptr || !request.plan ? shared : &own;
+  LayoutPredictor predictor(config, options, machine, request.plan, counted),
+      bounds(config, options, machine, {}, counted);
   const Question question{config, machine, predictor, request.plan ? bounds : predictor};
   if (request.rate) {
     RIDGE_TRY(chosen, choose_batch(question, request));
@@ -235,6 +243,10 @@ Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const Mod
     RIDGE_TRY(images, predict_images(config, *request.images, request.counts, out.prefill_sequences, out.layout,
                                      machine, request.plan));
     out.images = std::move(images);
+  }
+  if (config.audio) {
+    RIDGE_TRY(audio, predict_audio(config, request.counts, out.prefill_sequences, out.layout, machine, request.plan));
+    out.audio = std::move(audio);
   }
   out.scale_bytes = out.step().scale_bytes;
   if (request.serving) {

@@ -7,6 +7,7 @@
 
 #include "ridge/model/count.h"
 #include "ridge/plan/model/images.h"
+#include "ridge/plan/model/layout_predictor.h"
 #include "ridge/plan/model/serving.h"
 #include "ridge/plan/model/speculation.h"
 #include "ridge/plan/model/step.h"
@@ -51,6 +52,7 @@ struct ModelOnMachine {
   std::optional<ServedTimes> served = {};       // Set if requested
   std::optional<Speculation> speculation = {};  // Set if requested
   std::optional<ImageStep> images = {};         // Images of the prompts of `prefill`; set if requested
+  std::optional<AudioStep> audio = {};          // Clips of the prompts of `prefill`; set if the model has the encoder
   std::optional<double> price = {};             // Price of a chip for an hour
   std::optional<double> power_w = {};           // Power of a chip; nullopt if not on record
   // Largest batch at this context, and largest context at this batch, that the chips hold in decoding; 0 if not even 1
@@ -59,13 +61,26 @@ struct ModelOnMachine {
   std::optional<BreakEven> break_even = {};  // With the machine of the preceding answer, if there are two
 
   // Time from the start of the prompts' images, or of prefill without images, to the first token.
-  double first_token_bound_s() const { return prefill.bound_s + (images ? images->step.bound_s : 0); }
+  // Encoders whose time is part of that to the first token.
+  std::vector<const ModelStep*> encoders() const {
+    std::vector<const ModelStep*> out;
+    if (images) out.push_back(&images->step);
+    if (audio) out.push_back(&audio->step);
+    return out;
+  }
+  double first_token_bound_s() const {
+    double out = prefill.bound_s;
+    for (const ModelStep* encoder : encoders()) out += encoder->bound_s;
+    return out;
+  }
   // The same as predicted; nullopt without a prediction
   std::optional<Interval> first_token_predicted_s() const {
-    if (!images || !prefill.predicted_s) return prefill.predicted_s;
-    if (!images->step.predicted_s) return std::nullopt;
-    const Interval &a = *prefill.predicted_s, &b = *images->step.predicted_s;
-    return Interval{a.low + b.low, a.expected + b.expected, a.high + b.high};
+    std::optional<Interval> out = prefill.predicted_s;
+    for (const ModelStep* encoder : encoders()) {
+      if (!out || !encoder->predicted_s) return std::nullopt;
+      add_interval(out, *encoder->predicted_s);
+    }
+    return out;
   }
   const ModelStep& step() const { return phase == ModelPhase::decode ? decode : prefill; }
   double memory_bytes() const {
@@ -97,9 +112,9 @@ std::optional<std::int64_t> count_hosts(const Machine& machine, std::int64_t chi
 // Returns the times that the machine's file lacks, so that they count as 0 for this number of chips.
 std::vector<std::string> list_times_not_on_record(const Machine& machine, std::int64_t chips);
 
-// Returns the answer. Errors: a machine without a peak or bandwidth, chips that do not divide the model, options out of
-// range.
+// Returns the answer. `shared` has the counts of other machines' answers with the same config, formats and context.
+// Errors: a machine without a peak or bandwidth, chips that do not divide the model, options out of range.
 Result<ModelOnMachine> predict_model(const model::ModelConfig& config, const ModelRequest& request,
-                                     const Machine& machine);
+                                     const Machine& machine, CountedChips* shared = nullptr);
 
 }  // namespace ridge

@@ -14,58 +14,46 @@
 namespace ridge {
 namespace {
 
-// The analyzed program of a part.
-struct AnalyzedPart {
-  Program program;
-  Explanation explanation;
-  KernelGroups groups;              // Statements of each module
-  std::vector<Prediction> modules;  // Each as one kernel
-};
-
-Result<AnalyzedPart> explain_part(const model::PartProgram& part, const Machine& machine) {
-  RIDGE_TRY(loaded, load_program(part.text, DType::bf16));
-  auto explanation = explain(loaded.program, machine, {}, {}, Thresholds::skipped);
-  if (!explanation) return absent_error(explanation.error().message);  // Without the position in a generated program
-  AnalyzedPart out{std::move(loaded.program), *std::move(explanation), {}, {}};
-  std::size_t statement = 0;
-  for (const model::ProgramModule& module : part.modules) {
-    out.groups.emplace_back();
-    for (std::size_t i = 0; i < module.results.size(); ++i) out.groups.back().push_back(static_cast<int>(statement++));
-  }
-  RIDGE_TRY(grouped, predict_groups(out.program, out.explanation, out.groups));
-  out.modules = std::move(grouped.ops);
-  return out;
-}
-
 // Returns the bytes that a module reads of inputs with this use, each once.
-double count_read_bytes(const AnalyzedPart& part, const std::vector<int>& statements, InputUse use,
+double count_read_bytes(const CountedPart& part, const std::vector<int>& statements, InputUse use,
                         const std::map<std::string, double>& sizes) {
   std::map<int, double> bytes;  // By tensor
   for (const int statement : statements)
-    for (const TensorRead& read : part.explanation.ops[statement].work.reads)
+    for (const TensorRead& read : part.counts.work[statement].reads)
       if (part.program.tensors[read.tensor].declared_use == use)
         bytes[read.tensor] = std::max(bytes[read.tensor], read.amount.evaluate_double(sizes));
   return std::accumulate(bytes.begin(), bytes.end(), 0.0,
                          [](double sum, const auto& tensor) { return sum + tensor.second; });
 }
 
+void count_reads(CountedPart& out) {
+  const std::map<std::string, double> sizes(out.counts.dims.begin(), out.counts.dims.end());
+  for (const std::vector<int>& group : out.groups) {
+    out.parameters_read.push_back(count_read_bytes(out, group, InputUse::parameter, sizes));
+    out.cache_read.push_back(count_read_bytes(out, group, InputUse::cache, sizes) +
+                             count_read_bytes(out, group, InputUse::state, sizes));
+  }
+}
+
 // Adds a module for each group of the part.
-void add_modules(const model::PartProgram& part, const AnalyzedPart& step, PartStep& out) {
-  const std::map<std::string, double> sizes(step.explanation.dims.begin(), step.explanation.dims.end());
-  for (std::size_t i = 0; i < part.modules.size(); ++i) {
-    const Prediction& op = step.modules[i];
-    out.modules.push_back({.part = part.name,
-                           .module = part.modules[i].name,
-                           .layers = part.count,
+Status add_modules(const CountedPart& counted, const Machine& machine, PartStep& out) {
+  const auto statements = predict_statements(counted.counts, machine);
+  if (!statements) return absent_error(statements.error().message);  // Without the position in a generated program
+  RIDGE_TRY(kernels, predict_kernels(counted.program, counted.counts, *statements, machine, counted.groups));
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const Prediction& op = kernels[i];
+    out.modules.push_back({.part = counted.part.name,
+                           .module = counted.part.modules[i].name,
+                           .layers = counted.part.count,
                            .flops = static_cast<double>(op.flops.value_or(0)),
                            .bytes = static_cast<double>(op.bytes.value_or(0)),
-                           .parameter_bytes = count_read_bytes(step, step.groups[i], InputUse::parameter, sizes),
-                           .cache_bytes = count_read_bytes(step, step.groups[i], InputUse::cache, sizes) +
-                                          count_read_bytes(step, step.groups[i], InputUse::state, sizes),
+                           .parameter_bytes = counted.parameters_read[i],
+                           .cache_bytes = counted.cache_read[i],
                            .bound_s = op.time_lower_s.value_or(0),
                            .limiter = op.limiter.value_or(Limiter::memory)});
     if (out.missing.empty()) out.missing = op.missing;
   }
+  return Done{};
 }
 
 using CollectiveBounds = std::map<std::string, CollectiveBound>;  // By program
@@ -84,11 +72,12 @@ Status add_collectives(const model::PartProgram& part, const Machine& machine, C
   return Done{};
 }
 
-void add_memory(const model::PartProgram& part, const AnalyzedPart& step, PartStep& out) {
-  // Without options, no sizes that fit are solved for.
-  const Explanation& explanation = step.explanation;
+void count_memory(CountedPart& counted) {
+  const model::PartProgram& part = counted.part;
+  PartStep& out = counted.memory;
+  // Without options, no sizes that fit are solved for, so that the machine does not matter.
   const MemoryUse memory =
-      analyze_memory(step.program, explanation.machine, explanation.dims, {}, explanation.dim_names, step.groups);
+      analyze_memory(counted.program, Machine(), counted.counts.dims, {}, counted.counts.dim_names, counted.groups);
   double inputs = 0, dropped = 0;
   for (const TensorMemory& tensor : memory.tensors) {
     if (tensor.role != TensorRole::input || tensor.use == InputUse::activation) continue;
@@ -106,26 +95,27 @@ void add_memory(const model::PartProgram& part, const AnalyzedPart& step, PartSt
 }
 
 // Returns the index of the module in which a kernel has most of its work.
-std::size_t find_module(const AnalyzedPart& step, const FusionGroup& kernel) {
+std::size_t find_module(const CountedPart& counted, const Explanation& explanation, const FusionGroup& kernel) {
   std::size_t found = 0;
   double most = -1;
   for (const int statement : kernel.statements) {
-    const Prediction& one = step.explanation.ops[statement];
+    const Prediction& one = explanation.ops[statement];
     const double seconds = std::max(one.time_math_s.value_or(0), one.time_memory_s.value_or(0));
     if (seconds <= most) continue;
     most = seconds;
-    for (std::size_t i = 0; i < step.groups.size(); ++i)
-      if (std::count(step.groups[i].begin(), step.groups[i].end(), statement) > 0) found = i;
+    for (std::size_t i = 0; i < counted.groups.size(); ++i)
+      if (std::count(counted.groups[i].begin(), counted.groups[i].end(), statement) > 0) found = i;
   }
   return found;
 }
 
 // Adds the predicted times of the part's kernels to its modules.
-Status add_plan(const AnalyzedPart& step, const PlanRequest& plan, PartStep& out) {
-  RIDGE_TRY(planned, predict_program(step.program, step.explanation, plan));
+Status add_plan(const CountedPart& counted, const Machine& machine, const PlanRequest& plan, PartStep& out) {
+  RIDGE_TRY(explanation, explain(counted.program, machine, {}, {}, Thresholds::skipped));
+  RIDGE_TRY(planned, predict_program(counted.program, explanation, plan));
   if (!planned.has_model) return absent_error("a kernel has no cost model", "");
   for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
-    ModuleStep& module = out.modules[find_module(step, planned.fusion.groups[i])];
+    ModuleStep& module = out.modules[find_module(counted, explanation, planned.fusion.groups[i])];
     add_interval(module.predicted_s, planned.time_in_program(planned.kernels[i]));
   }
   out.remark = planned.remark;
@@ -134,14 +124,15 @@ Status add_plan(const AnalyzedPart& step, const PlanRequest& plan, PartStep& out
   return Done{};
 }
 
-Result<PartStep> predict_part(const model::PartProgram& part, const Machine& machine,
+Result<PartStep> predict_part(const CountedPart& counted, const Machine& machine,
                               const std::optional<PlanRequest>& plan, CollectiveBounds& collectives) {
-  RIDGE_TRY(step, explain_part(part, machine));
-  PartStep out{.layers = part.count, .kernels = std::ssize(part.modules)};
-  add_modules(part, step, out);
-  add_memory(part, step, out);
+  const model::PartProgram& part = counted.part;
+  PartStep out = counted.memory;
+  out.layers = part.count;
+  out.kernels = std::ssize(part.modules);
+  RIDGE_TRY_STATUS(add_modules(counted, machine, out));
   if (plan)
-    if (const Status planned = add_plan(step, *plan, out); !planned)
+    if (const Status planned = add_plan(counted, machine, *plan, out); !planned)
       out.remark = fmt::format("no prediction for the {}: {}", part.name, planned.error().message);
   RIDGE_TRY_STATUS(add_collectives(part, machine, collectives, out));
   for (const ModuleStep& module : out.modules) {
@@ -165,12 +156,31 @@ void add_module_totals(ModelStep& out) {
 
 }  // namespace
 
-Result<std::vector<PartStep>> predict_parts(const model::ModelPrograms& programs, const Machine& machine,
+Result<std::vector<CountedPart>> count_parts(const model::ModelPrograms& programs) {
+  std::vector<CountedPart> out;
+  for (const model::PartProgram& part : programs.parts) {
+    RIDGE_TRY(loaded, load_program(part.text, DType::bf16));
+    auto counts = count_program(loaded.program);
+    if (!counts) return absent_error(counts.error().message);  // Without the position in a generated program
+    CountedPart counted{part, std::move(loaded.program), *std::move(counts)};
+    int statement = 0;
+    for (const model::ProgramModule& module : part.modules) {
+      counted.groups.emplace_back();
+      for (std::size_t i = 0; i < module.results.size(); ++i) counted.groups.back().push_back(statement++);
+    }
+    count_reads(counted);
+    count_memory(counted);
+    out.push_back(std::move(counted));
+  }
+  return out;
+}
+
+Result<std::vector<PartStep>> predict_parts(std::span<const CountedPart> parts, const Machine& machine,
                                             const std::optional<PlanRequest>& plan) {
   std::vector<PartStep> out;
   CollectiveBounds collectives;
   bool is_predicted = true;  // Parts are not planned after one that has no prediction
-  for (const model::PartProgram& part : programs.parts) {
+  for (const CountedPart& part : parts) {
     RIDGE_TRY(step, predict_part(part, machine, is_predicted ? plan : std::nullopt, collectives));
     is_predicted = step.predicted_s.has_value();
     out.push_back(std::move(step));
@@ -207,7 +217,8 @@ ModelStep add_parts(std::span<const PartStep> parts) {
 
 Result<ModelStep> predict_model_step(const model::ModelPrograms& programs, const Machine& machine,
                                      const std::optional<PlanRequest>& plan) {
-  RIDGE_TRY(parts, predict_parts(programs, machine, plan));
+  RIDGE_TRY(counted, count_parts(programs));
+  RIDGE_TRY(parts, predict_parts(counted, machine, plan));
   ModelStep out = add_parts(parts);
   out.notes = programs.notes;
   return out;

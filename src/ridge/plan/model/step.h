@@ -13,6 +13,7 @@
 #include "ridge/machine/machine.h"
 #include "ridge/model/program.h"
 #include "ridge/plan/predict.h"
+#include "ridge/roofline/sizes/counted_program.h"
 
 namespace ridge {
 
@@ -85,10 +86,23 @@ struct ModelStep {
   std::vector<std::string> notes = {};  // Sentences about what the programs leave out
 };
 
-// Returns time and memory of each part of the programs, in their order. With `plan`, kernels are planned and predicted,
+// The program of a part with its counts, which hold on every machine.
+struct CountedPart {
+  model::PartProgram part;
+  Program program;
+  CountedProgram counts;
+  KernelGroups groups = {};  // Statements of each module
+  // By module: bytes of parameters, and of keys, values and states, that it reads
+  std::vector<double> parameters_read = {}, cache_read = {};
+  PartStep memory = {};  // Bytes of one layer; without modules and times
+};
+// Counts each part of the programs. Errors: a size without a value.
+Result<std::vector<CountedPart>> count_parts(const model::ModelPrograms& programs);
+
+// Returns time and memory of each counted part, in their order. With `plan`, kernels are planned and predicted,
 // too; a machine or a kernel without a model leaves the prediction out, and `remark` says why. Errors: the machine
 // lacks a peak or its bandwidth.
-Result<std::vector<PartStep>> predict_parts(const model::ModelPrograms& programs, const Machine& machine,
+Result<std::vector<PartStep>> predict_parts(std::span<const CountedPart> parts, const Machine& machine,
                                             const std::optional<PlanRequest>& plan = {});
 // Returns the step of all layers on one stage.
 ModelStep add_parts(std::span<const PartStep> parts);

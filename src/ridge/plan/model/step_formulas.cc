@@ -1,10 +1,14 @@
 #include "ridge/plan/model/step_formulas.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
 #include "ridge/base/contains.h"
+#include "ridge/model/audio_program.h"
 #include "ridge/model/program.h"
+#include "ridge/model/vision_program.h"
 #include "ridge/program/load.h"
 #include "ridge/program/weights.h"
 #include "ridge/roofline/memory.h"
@@ -245,9 +249,54 @@ Result<StepFormulas> make_step(const model::ModelConfig& config, StepFormulas ou
   return out;
 }
 
+// Returns the formulas of an encoder for each pair of formats. `write` returns its programs for two inputs.
+template <class Write>
+Result<std::vector<EncoderFormulas>> make_encoder_formulas(const model::ModelConfig& config,
+                                                           const std::vector<StepFormulas>& steps, Write&& write) {
+  std::vector<EncoderFormulas> out;
+  for (const StepFormulas& step : steps) {
+    const auto has_formats = [&](const EncoderFormulas& x) {
+      return x.weight_dtype == step.weight_dtype && x.cache_dtype == step.cache_dtype;
+    };
+    if (std::any_of(out.begin(), out.end(), has_formats)) continue;
+    const Result<model::ModelPrograms> programs = write(step);
+    RIDGE_TRY_STATUS(programs);
+    out.push_back({step.weight_dtype, step.cache_dtype, {}});
+    for (const model::PartProgram& part : programs->parts) {
+      RIDGE_TRY(formula, make_part(part, {"IM"}));
+      if (!replace_regions(formula.sizes))
+        return input_error(fmt::format("{}: a condition of its {} has no formula for --html", config.name, part.name),
+                           "--json and --csv have the answer for one size");
+      out.back().parts.push_back(std::move(formula));
+    }
+  }
+  return out;
+}
+
+Status add_encoders(const model::ModelConfig& config, const std::optional<std::int64_t>& image_size,
+                    ModelFormulas& out) {
+  if (image_size) {
+    RIDGE_TRY(images, make_encoder_formulas(config, out.steps, [&](const StepFormulas& step) {
+                return model::write_vision_programs(
+                    config,
+                    {.dtype = model::activation_dtype(step.weight_dtype), .images = 2, .image_size = *image_size});
+              }));
+    out.images = std::move(images);
+  }
+  if (config.audio) {
+    RIDGE_TRY(audio, make_encoder_formulas(config, out.steps, [&](const StepFormulas& step) {
+                return model::write_audio_programs(
+                    config, {.weight_dtype = step.weight_dtype, .cache_dtype = step.cache_dtype}, 2);
+              }));
+    out.audio = std::move(audio);
+  }
+  return Done{};
+}
+
 }  // namespace
 
-Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, const model::CountOptions& options) {
+Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, const model::CountOptions& options,
+                                          const std::optional<std::int64_t>& image_size) {
   ModelFormulas out{.window = config.window,
                     .has_chunks = config.has_chunks,
                     .learned_positions = config.learned_positions,
@@ -276,6 +325,7 @@ Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, cons
         }
       }
     }
+  RIDGE_TRY_STATUS(add_encoders(config, image_size, out));
   RIDGE_TRY(count, model::count_model(config, options));
   // Elements of mxfp4 contain their scales in the programs.
   const bool has_scales = config.quantization && config.quantization->method != model::QuantizationMethod::mxfp4;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,12 @@ struct StepFormulas {
   std::vector<PartFormula> parts = {};
 };
 
+// An encoder of images of one size, or of clips of sound, for weights and cache of these formats.
+struct EncoderFormulas {
+  DType weight_dtype = DType::bf16, cache_dtype = DType::bf16;
+  std::vector<PartFormula> parts = {};  // With the images or clips of a chip, IM, as the only free size
+};
+
 // A collective of a part, once for each time that a layer needs it.
 struct CollectiveFormula {
   std::size_t part = 0;
@@ -69,11 +76,13 @@ struct ModelFormulas {
   // limit are first.
   std::vector<StepFormulas> steps = {};
   std::vector<ChipFormulas> chips = {};  // In ascending order
-  std::int64_t window = 0;               // Tokens that sliding layers see; 0 without such layers
-  bool has_chunks = false;               // True if sliding layers see the tokens of their chunk of `window` tokens
-  std::int64_t recurrent_chunk = 0;      // Tokens of a chunk of a recurrence; 0 without one
-  bool has_cache = true;                 // False if all layers keep a state, whose size the context does not change
-  std::int64_t min_context = 2;          // Prefill of one token is decoding, which other formulas count
+  // One for each pair of formats; empty without images or without an audio encoder
+  std::vector<EncoderFormulas> images = {}, audio = {};
+  std::int64_t window = 0;           // Tokens that sliding layers see; 0 without such layers
+  bool has_chunks = false;           // True if sliding layers see the tokens of their chunk of `window` tokens
+  std::int64_t recurrent_chunk = 0;  // Tokens of a chunk of a recurrence; 0 without one
+  bool has_cache = true;             // False if all layers keep a state, whose size the context does not change
+  std::int64_t min_context = 2;      // Prefill of one token is decoding, which other formulas count
   std::int64_t max_context = 0;
   std::int64_t learned_positions = 0;  // Tokens that the model has positions for; 0 for any number
   std::int64_t max_positions = 0;      // Tokens that the model is made for; 0 if not known
@@ -81,8 +90,9 @@ struct ModelFormulas {
   double encoder_bytes = 0;            // Encoders, which are in no program and on each chip
 };
 
-// Returns the formulas for the request's formats and others that the page offers. Errors: those of `predict_model` that
-// do not depend on a machine.
-Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, const model::CountOptions& options);
+// Returns the formulas for the request's formats and others that the page offers, with those of images of `image_size`
+// (0 for the config's) if there are any. Errors: those of `predict_model` that do not depend on a machine.
+Result<ModelFormulas> make_model_formulas(const model::ModelConfig& config, const model::CountOptions& options,
+                                          const std::optional<std::int64_t>& image_size = {});
 
 }  // namespace ridge

@@ -106,6 +106,8 @@ Result<TrainingStep> predict_training(const model::ModelConfig& config, const Tr
   if (request.zero_stage > 0 && request.data_parallel < 2)
     return usage_error(fmt::format("expected --zero {} together with --dp of at least 2", request.zero_stage),
                        "the data ranks divide the state");
+  if (config.audio)
+    return input_error(fmt::format("{}: expected a model without an audio encoder for --phase train", config.name));
   RIDGE_TRY_STATUS(check_training(request, machine));
   RIDGE_TRY(count, model::count_model(config, request.counts));
   TrainingPredictor predictor(config, request, machine, programs);

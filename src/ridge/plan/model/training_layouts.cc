@@ -35,6 +35,8 @@ void keep_best_of_each_count(std::vector<TrainingStep>& layouts) {
 
 Result<TrainingRanking> rank_training_layouts(const model::ModelConfig& config, const TrainingLayoutRequest& request,
                                               const Machine& machine, TrainingProgramCache& programs) {
+  if (config.audio)
+    return input_error(fmt::format("{}: expected a model without an audio encoder for --phase train", config.name));
   RIDGE_TRY_STATUS(check_training(request.training, machine));
   RIDGE_TRY(counts, choose_chip_counts(config, request.chips, request.is_chip_range));
   const TrainingRequest& training = request.training;

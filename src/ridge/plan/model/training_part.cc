@@ -97,28 +97,28 @@ class PartMemory {
 // Analyzes the times of one part.
 class PartAnalysis {
  public:
-  PartAnalysis(const TrainingPart& part, const Machine& machine, bool is_full)
-      : part_(part), machine_(machine), is_full_(is_full && part.is_layer()) {
+  PartAnalysis(const TrainingPart& part, const TrainingPartCounts& counts, const Machine& machine, bool is_full)
+      : part_(part), counts_(counts), machine_(machine), is_full_(is_full && part.is_layer()) {
     out_.layers = part.forward.count;
   }
 
-  Status explain_passes() {
-    auto explained = explain(part_.program, machine_, {}, {}, Thresholds::skipped);
-    if (!explained) return absent_error(explained.error().message);
-    explained_ = *std::move(explained);
+  Status time_passes() {
+    auto predicted = predict_statements(counts_.passes, machine_);
+    if (!predicted) return absent_error(predicted.error().message);  // Without the position in a generated program
+    predicted_ = *std::move(predicted);
     if (is_full_) RIDGE_TRY_STATUS(add_forward_alone());
     std::vector<PassGroup> passes;
     for (const TrainingGroup& group : part_.forward_groups)
       passes.push_back({is_full_ ? TrainingPass::recomputation : TrainingPass::forward, &group});
     for (const TrainingGroup& group : part_.backward_groups) passes.push_back({TrainingPass::backward, &group});
-    return add_modules(part_.program, explained_, passes);
+    return add_modules(part_.program, counts_.passes, predicted_, passes);
   }
 
   void count_model_flops() {
     for (const TrainingGroup& group : part_.forward_groups)
       for (const int s : group.statements)
-        if (explained_.ops[s].work.contraction)
-          out_.model_flops += 3 * static_cast<double>(explained_.ops[s].flops.value_or(0));
+        if (predicted_[s].work.contraction)
+          out_.model_flops += 3 * static_cast<double>(predicted_[s].flops.value_or(0));
   }
 
   // Plans the kernels of each pass as a program of its own. A prediction that fails leaves a remark.
@@ -158,12 +158,13 @@ class PartAnalysis {
   }
 
  private:
-  Status add_modules(const Program& program, const Explanation& explained, const std::vector<PassGroup>& passes) {
+  Status add_modules(const Program& program, const CountedProgram& counts, const std::vector<Prediction>& statements,
+                     const std::vector<PassGroup>& passes) {
     KernelGroups groups;
     for (const PassGroup& each : passes) groups.push_back(each.group->statements);
-    RIDGE_TRY(grouped, predict_groups(program, explained, groups));
+    RIDGE_TRY(kernels, predict_kernels(program, counts, statements, machine_, groups));
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      const Prediction& op = grouped.ops[i];
+      const Prediction& op = kernels[i];
       out_.modules.push_back({.pass = passes[i].pass,
                               .step = {.part = part_.forward.name,
                                        .module = passes[i].group->module,
@@ -180,11 +181,10 @@ class PartAnalysis {
 
   // With full recomputation, the first forward pass stores nothing for the backward pass.
   Status add_forward_alone() {
-    RIDGE_TRY(loaded, load_program(part_.forward.text, DType::bf16));
-    RIDGE_TRY(explained, explain(loaded.program, machine_, {}, {}, Thresholds::skipped));
+    RIDGE_TRY(predicted, predict_statements(counts_.forward_counts, machine_));
     std::vector<PassGroup> passes;
     for (const TrainingGroup& group : part_.forward_groups) passes.push_back({TrainingPass::forward, &group});
-    return add_modules(loaded.program, explained, passes);
+    return add_modules(counts_.forward, counts_.forward_counts, predicted, passes);
   }
 
   Status add_collectives(TrainingPass pass, const std::vector<std::string>& collectives,
@@ -216,7 +216,7 @@ class PartAnalysis {
     std::vector<int> known;
     std::string dims, inputs, lines;
     for (const Dimension& dim : program.dims)
-      if (const auto size = explained_.dims.find(dim.name); size != explained_.dims.end())
+      if (const auto size = counts_.passes.dims.find(dim.name); size != counts_.passes.dims.end())
         dims += fmt::format("{}{} = {}", dims.empty() ? "dims " : ", ", dim.name, size->second);
     for (const int s : statements) {
       const Statement& statement = program.statements[s];
@@ -279,12 +279,27 @@ class PartAnalysis {
   }
 
   const TrainingPart& part_;
+  const TrainingPartCounts& counts_;
   const Machine& machine_;
   bool is_full_ = false, is_planned_ = false;
-  Explanation explained_ = {};
+  std::vector<Prediction> predicted_ = {};         // Statements of both passes
   std::vector<std::vector<int>> statements_ = {};  // Statements of each module
   TrainingPartStep out_ = {};
 };
+
+Result<std::vector<TrainingPartCounts>> count_training_parts(const SizedTrainingPrograms& sized) {
+  std::vector<TrainingPartCounts> out;
+  for (const TrainingPart& part : sized.programs.parts) {
+    RIDGE_TRY(passes, count_program(part.program));
+    out.push_back({.passes = std::move(passes)});
+    if (sized.recomputation != Recomputation::full || !part.is_layer()) continue;
+    RIDGE_TRY(loaded, load_program(part.forward.text, DType::bf16));
+    RIDGE_TRY(forward, count_program(loaded.program));
+    out.back().forward = std::move(loaded.program);
+    out.back().forward_counts = std::move(forward);
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -311,7 +326,7 @@ void TrainingTimes::add(const TrainingTimes& other, double times) {
 Result<SizedTrainingPrograms> size_training_programs(const model::ModelConfig& config,
                                                      const model::StepOptions& options, Recomputation recomputation) {
   RIDGE_TRY(programs, write_training_programs(config, options, recomputation));
-  SizedTrainingPrograms out{.programs = std::move(programs)};
+  SizedTrainingPrograms out{.programs = std::move(programs), .recomputation = recomputation};
   for (const TrainingPart& part : out.programs.parts) {
     PartMemory memory(part, recomputation == Recomputation::full);
     memory.count_parameters(options.layout.sends_rows_to_experts());
@@ -321,15 +336,20 @@ Result<SizedTrainingPrograms> size_training_programs(const model::ModelConfig& c
   return out;
 }
 
-Result<std::vector<TrainingPartStep>> predict_training_parts(const TrainingPrograms& programs, const Machine& machine,
-                                                             Recomputation recomputation,
+Result<std::vector<TrainingPartStep>> predict_training_parts(const SizedTrainingPrograms& sized, const Machine& machine,
                                                              const std::optional<PlanRequest>& plan) {
+  if (sized.counts->empty()) {
+    auto counts = count_training_parts(sized);
+    if (!counts) return absent_error(counts.error().message);  // Without the position in a generated program
+    *sized.counts = *std::move(counts);
+  }
   std::vector<TrainingPartStep> out;
   std::map<std::string, CollectiveBound> collectives;
   bool is_planned = plan.has_value();  // Parts are not planned after one that has no prediction
-  for (const TrainingPart& part : programs.parts) {
-    PartAnalysis analysis(part, machine, recomputation == Recomputation::full);
-    RIDGE_TRY_STATUS(analysis.explain_passes());
+  for (std::size_t i = 0; i < sized.programs.parts.size(); ++i) {
+    PartAnalysis analysis(sized.programs.parts[i], (*sized.counts)[i], machine,
+                          sized.recomputation == Recomputation::full);
+    RIDGE_TRY_STATUS(analysis.time_passes());
     analysis.count_model_flops();
     if (is_planned) analysis.add_plan(*plan);
     RIDGE_TRY_STATUS(analysis.add_network(collectives));

@@ -53,10 +53,20 @@ struct TrainingPartMemory {
   double shared_parameters = 0, divided_parameters = 0, embedding_parameters = 0;
 };
 
+// Counts of both passes of a part and, for full recomputation, of the forward pass alone.
+struct TrainingPartCounts {
+  CountedProgram passes = {};
+  Program forward = {};
+  CountedProgram forward_counts = {};
+};
+
 // The programs of one chip, and the memory of each part.
 struct SizedTrainingPrograms {
   TrainingPrograms programs = {};
   std::vector<TrainingPartMemory> memory = {};
+  Recomputation recomputation = Recomputation::attention;
+  // Counts of each part, which the first machine's times add
+  std::shared_ptr<std::vector<TrainingPartCounts>> counts = std::make_shared<std::vector<TrainingPartCounts>>();
 };
 // Programs of one model and request by tensor ranks, expert ranks and sequences of a micro-batch. They do not depend on
 // the machine.
@@ -79,8 +89,7 @@ struct TrainingPartStep {
 
 // Returns the parts of these programs. With `plan`, kernels of both passes are planned and predicted; a kernel without
 // a model leaves the prediction out. Errors: a machine without a peak, bandwidth or link.
-Result<std::vector<TrainingPartStep>> predict_training_parts(const TrainingPrograms& programs, const Machine& machine,
-                                                             Recomputation recomputation,
+Result<std::vector<TrainingPartStep>> predict_training_parts(const SizedTrainingPrograms& sized, const Machine& machine,
                                                              const std::optional<PlanRequest>& plan);
 
 }  // namespace ridge

@@ -360,8 +360,7 @@ Result<const std::vector<TrainingPartStep>*> TrainingPredictor::time_parts(const
                                                                            bool is_planned) {
   const auto key = std::pair(&sized, is_planned);
   if (const auto found = parts_.find(key); found != parts_.end()) return &found->second;
-  RIDGE_TRY(parts, predict_training_parts(sized.programs, machine_, request_.recomputation,
-                                          is_planned ? request_.plan : std::nullopt));
+  RIDGE_TRY(parts, predict_training_parts(sized, machine_, is_planned ? request_.plan : std::nullopt));
   return &parts_.emplace(key, std::move(parts)).first->second;
 }
 

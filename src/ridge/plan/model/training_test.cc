@@ -108,10 +108,37 @@ TEST(Training, HasTheParametersOfEachShippedModel) {
   for (const std::string& name : model::shipped_names()) {
     const model::ModelConfig config = *model::find_config(name);
     // With parameters that are not in programs, and a vision encoder, which is not trained
-    if (config.recurrent || config.has_sinks || config.vision) continue;
+    if (config.recurrent || config.has_sinks || config.vision || config.audio) continue;
     const auto step = predict_training(config, make_training_request(16, 16), *find_machine("h100"));
     ASSERT_TRUE(step) << name << ": " << step.error().message;
     EXPECT_DOUBLE_EQ(step->memory.weights, 2.0 * static_cast<double>(model::count_model(config)->parameters)) << name;
+  }
+}
+
+// Programs and counts hold on every machine: a second machine writes and counts none.
+TEST(Training, MachinesShareCounts) {
+  const model::ModelConfig config = *model::find_config("llama_3_2_1b");
+  TrainingRequest request = make_training_request(512, 8);
+  request.tensor_parallel = 1;
+  TrainingProgramCache shared;
+  std::shared_ptr<const SizedTrainingPrograms> programs;
+  const TrainingPartCounts* counts = nullptr;
+  for (const char* name : {"h200", "mi300x"}) {
+    TrainingProgramCache own;
+    const Machine machine = *find_machine(name);
+    const auto one = predict_training(config, request, machine, own),
+               with_others = predict_training(config, request, machine, shared);
+    ASSERT_TRUE(one && with_others) << name;
+    EXPECT_EQ(with_others->step_s, one->step_s) << name;
+    ASSERT_EQ(shared.size(), 1) << name;
+    const auto& found = shared.begin()->second;
+    EXPECT_EQ(found->counts->size(), found->programs.parts.size());
+    if (programs) {
+      EXPECT_EQ(found, programs) << name;
+      EXPECT_EQ(found->counts->data(), counts) << name;
+    }
+    programs = found;
+    counts = found->counts->data();
   }
 }
 

@@ -78,7 +78,10 @@ std::vector<std::string> machine_row(const ModelOnMachine& x, bool has_formats) 
 
 // Returns the reason why there is no prediction of the time to the first token.
 const std::string& first_token_remark(const ModelOnMachine& x) {
-  return x.images && x.prefill.predicted_s ? x.images->step.remark : x.prefill.remark;
+  if (x.prefill.predicted_s)
+    for (const ModelStep* encoder : x.encoders())
+      if (!encoder->predicted_s) return encoder->remark;
+  return x.prefill.remark;
 }
 
 }  // namespace
@@ -190,6 +193,9 @@ std::vector<std::string> list_caveats(const Machines& machines) {
     else if ((is_predicted || has_first_token) && !x.first_token_predicted_s())
       out.push_back(missing_prediction_text("the first token", x.machine, first_token_remark(x)));
   }
+  const auto is_bound_rate = [](const ModelOnMachine& x) { return x.rate && !has_prediction(x) && !x.served; };
+  if (std::any_of(machines.begin(), machines.end(), is_bound_rate))
+    out.emplace_back("engines are slower than these bounds: --serve predicts one with --batch and --tp of the answer");
   return out;
 }
 
@@ -200,6 +206,13 @@ std::vector<std::string> list_break_evens(const Machines& machines) {
       out.push_back(fmt::format("{}from {} on, {} gives more tokens/s a chip than {} with these chips",
                                 machines.size() > 2 ? each.machine + ": " : "",
                                 count_text(x->batch, each.served ? "request" : "sequence"), x->better, x->other));
+  const auto is_planned_batch = [](const ModelOnMachine& x) {
+    return x.phase == ModelPhase::decode && !x.rate && !x.served && x.decode.predicted_s.has_value();
+  };
+  if (machines.size() == 2 && std::any_of(machines.begin(), machines.end(), is_planned_batch))
+    out.emplace_back(
+        "no batch from which one gives more: --plan would plan kernels for each batch; without --plan there are "
+        "bounds");
   return out;
 }
 

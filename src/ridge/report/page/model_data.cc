@@ -142,6 +142,40 @@ Json model_machine_json(const Machine& machine, const ModelFormulas& formulas, c
   return out;
 }
 
+Json encoders_json(const std::vector<EncoderFormulas>& encoders, CountTable& counts, std::set<Function>& functions) {
+  Json out = Json::array();
+  for (const EncoderFormulas& each : encoders) {
+    out.push_back({{"weights", dtype_name(each.weight_dtype)},
+                   {"cache", dtype_name(each.cache_dtype)},
+                   {"parts", Json::array()}});
+    for (const PartFormula& part : each.parts) out.back()["parts"].push_back(part_json(part, counts, functions));
+  }
+  return out;
+}
+
+// Returns the images of the request and the formulas of their encoder; null without images.
+Json images_json(const ModelPage& page, CountTable& counts, std::set<Function>& functions) {
+  const auto has_images = [](const ModelOnMachine& x) { return x.images.has_value(); };
+  const auto answer = std::find_if(page.answers.begin(), page.answers.end(), has_images);
+  if (answer == page.answers.end()) return nullptr;
+  const model::ImageTokens& image = answer->images->image;
+  Json out{{"size", image.image_size},
+           {"patches", image.patches_per_side * image.patches_per_side},
+           {"tokens", image.tokens},
+           {"encoders", encoders_json(page.formulas.images, counts, functions)}};
+  return out;
+}
+
+// Returns the clip of each prompt and the formulas of the encoder; null without an audio encoder.
+Json audio_json(const ModelPage& page, CountTable& counts, std::set<Function>& functions) {
+  const auto has_audio = [](const ModelOnMachine& x) { return x.audio.has_value(); };
+  const auto answer = std::find_if(page.answers.begin(), page.answers.end(), has_audio);
+  if (answer == page.answers.end()) return nullptr;
+  return {{"frames", answer->audio->frames},
+          {"vectors", answer->audio->vectors},
+          {"encoders", encoders_json(page.formulas.audio, counts, functions)}};
+}
+
 // Returns what the page shows first.
 Json asked_json(const ModelPage& page) {
   const auto& request = page.request;
@@ -154,6 +188,7 @@ Json asked_json(const ModelPage& page) {
            {"cache", dtype_name(request.counts.cache_dtype)},
            {"chips", or_null(request.tensor_parallel)},
            {"machine", first->machine},
+           {"images", request.images ? request.images->images : 0},
            {"compared", Json::array()}};
   for (const ModelOnMachine& answer : page.answers) out["compared"].push_back(answer.machine);
   return out;
@@ -228,6 +263,8 @@ std::string model_page_data(const ModelPage& page) {
     for (const PartFormula& part : step.parts) one["parts"].push_back(part_json(part, counts, functions));
     out["steps"].push_back(std::move(one));
   }
+  out["images"] = images_json(page, counts, functions);
+  out["audio"] = audio_json(page, counts, functions);
   counts.set_sizes(sizes);
   for (const ChipFormulas& chips : formulas.chips) out["chips"].push_back(chips_json(formulas, chips, counts));
   for (const Machine& machine : page.machines)

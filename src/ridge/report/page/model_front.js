@@ -80,8 +80,8 @@ class FrontPicture {
 function summarizeAnswer(model, query) {
   const answer = answerModel(model, query), {batch, machine} = query;
   if (answer.error) return {machine, error: answer.error};
-  const {decode, prefill, step, fits, maxBatch, query: {chips}} = answer, served = predictServed(model, answer), planned = plannedTimes(model, answer);
-  return {machine, served, planned, chips, speed: 1 / decode.bound, throughput: batch / decode.bound / chips, token: decode.bound, first: prefill.bound, memory: step.memory, fits, maxBatch};
+  const {decode, step, fits, maxBatch, query: {chips}} = answer, served = predictServed(model, answer), planned = plannedTimes(model, answer);
+  return {machine, served, planned, chips, speed: 1 / decode.bound, throughput: batch / decode.bound / chips, token: decode.bound, first: firstTokenBound(answer), memory: step.memory, fits, maxBatch};
 }
 
 // Returns a text for numbers of a machine that marks those of machines whose file lacks times.

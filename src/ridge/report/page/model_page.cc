@@ -21,12 +21,12 @@ std::string choice_html(const std::string& value, const std::string& text) {
   return fmt::format("<option value=\"{}\">{}</option>", escape_xml(value), escape_xml(text));
 }
 
-std::string number_slider_html(const std::string& id, const std::string& label) {
+std::string number_slider_html(const std::string& id, const std::string& label, int min = 1) {
   return fmt::format(
       "<div class=\"size\"><label for=\"{0}\">{1}</label><div class=\"track\"><input type=\"range\" id=\"{0}slide\" "
-      "min=\"0\" step=\"1\" aria-label=\"{1}, slider\"></div><input type=\"number\" id=\"{0}\" min=\"1\" "
+      "min=\"0\" step=\"1\" aria-label=\"{1}, slider\"></div><input type=\"number\" id=\"{0}\" min=\"{2}\" "
       "step=\"1\"></div>\n",
-      id, label);
+      id, label, min);
 }
 
 // Returns the choices of formats that the formulas have.
@@ -59,6 +59,7 @@ std::string model_controls(const ModelPage& page) {
   const std::string phases = choice_html("decode", "decoding") + choice_html("prefill", "prefill");
   return "<h2 style=\"margin-top:0\">Sizes, formats and machines</h2>\n<div class=\"sizes\">" +
          number_slider_html("batch", "Sequences") + number_slider_html("context", "Tokens of each") +
+         (page.formulas.images.empty() ? "" : number_slider_html("images", "Images", 0)) +
          "</div>\n<p id=\"error\" role=\"status\"></p>\n<div class=\"choices\">\n" +
          select_html("machine", "Machine", machine_choices(page)) + select_html("chips", "Chips", chips) +
          select_html("weights", "Weights", format_choices(page.formulas, &StepFormulas::weight_dtype)) +

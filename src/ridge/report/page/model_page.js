@@ -31,8 +31,14 @@ class ModelPage {
     this.model = parseModel(data);
     this.sort = {key: 'share', down: true};
     this.fronts = new Map();
+    const mostImages = data.images ? Math.max(1, Math.floor(data.max_context / data.images.tokens)) : 0;
     this.steps = {batch: STEPS.filter((s) => s <= 2 ** 14), context: STEPS.filter((s) => s >= data.min_context && s <= Math.min(2 ** 20, data.max_context))};
     this.ranges = {batch: [1, MAX_SEQUENCES], context: [data.min_context, data.max_context]};
+    if (data.images) {
+      this.steps.images = [0, ...STEPS.filter((s) => s <= Math.min(256, mostImages))];
+      this.ranges.images = [0, mostImages];
+    }
+    this.sizes = Object.keys(this.steps);
     this.reset();
     this.readAddress();
     for (const id of ['controls', 'pictures']) element(id).hidden = false;
@@ -103,7 +109,7 @@ class ModelPage {
 
   updateControls(answer, changed) {
     const {query} = answer;
-    for (const id of ['batch', 'context']) {
+    for (const id of this.sizes) {
       const slide = element(`${id}slide`), box = element(id), steps = this.steps[id];
       slide.max = steps.length - 1;
       if (slide !== changed) slide.value = Math.max(0, steps.findLastIndex((s) => s <= this.query[id]));
@@ -195,9 +201,9 @@ class ModelPage {
   // Sets the query from an address such as #batch=64&on=h200.
   readAddress() {
     const given = new URLSearchParams(location.hash.slice(1)), {query, model} = this;
-    for (const id of ['batch', 'context']) {
+    for (const id of this.sizes) {
       const value = Number(given.get(id)), [low, high] = this.ranges[id];
-      if (Number.isInteger(value) && value >= low && value <= high) query[id] = value;
+      if (given.has(id) && Number.isInteger(value) && value >= low && value <= high) query[id] = value;
     }
     query.machine = this.machineNamed(given.get('on')) ?? query.machine;
     if (given.has('chips')) query.chips = model.bySizes.has(Number(given.get('chips'))) ? Number(given.get('chips')) : null;
@@ -208,7 +214,7 @@ class ModelPage {
     clearTimeout(this.writing);
     this.writing = setTimeout(() => {
       const out = new URLSearchParams(), {query, model: {asked}} = this;
-      for (const id of ['batch', 'context', 'weights', 'cache', 'phase']) if (query[id] !== asked[id]) out.set(id, query[id]);
+      for (const id of [...this.sizes, 'weights', 'cache', 'phase']) if (query[id] !== asked[id]) out.set(id, query[id]);
       if (query.chips !== asked.chips) out.set('chips', query.chips ?? 'fewest');
       if (query.machine.name !== asked.machine) out.set('on', query.machine.name);
       if (/^(file|https?):/.test(location.protocol)) history.replaceState(null, '', out.size > 0 ? `#${out}` : location.pathname);

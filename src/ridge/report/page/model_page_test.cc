@@ -48,11 +48,19 @@ Json expected_json(const model::ModelCount& count, const ModelOnMachine& x) {
            {"maxBatch", or_null(x.max_batch)},
            {"maxContext", or_null(x.max_context)},
            {"fits", x.fits()},
+           {"images", nullptr},
+           {"audio", nullptr},
            {"decode", model_step_json(x.decode)},
            {"prefill", model_step_json(x.prefill)},
            {"text", text},
            {"sentences", Json::array()}};
-  const std::size_t lines = (x.phase == ModelPhase::decode ? 4u : 3u) + (x.served ? 1 : 0);
+  if (x.images)
+    out["images"] = {
+        {"count", x.images->images_per_chip}, {"bound", x.images->step.bound_s}, {"flops", x.images->step.flops}};
+  if (x.audio)
+    out["audio"] = {
+        {"count", x.audio->clips_per_chip}, {"bound", x.audio->step.bound_s}, {"flops", x.audio->step.flops}};
+  const std::size_t lines = (x.phase == ModelPhase::decode ? 4u : 3u) + (x.served ? 1 : 0) + x.encoders().size();
   for (std::size_t start = 0; out["sentences"].size() < lines; start = text.find('\n', start) + 1)
     out["sentences"].push_back(text.substr(start, text.find('\n', start) - start));
   return out;
@@ -79,6 +87,21 @@ ModelRequest choose_request(const ModelFormulas& formulas, std::mt19937_64& rand
   return out;
 }
 
+// Returns two images that the model's encoder takes, as small as they can be if it takes any size.
+std::optional<ImageRequest> make_images(const model::ModelConfig& config) {
+  if (!config.vision) return std::nullopt;
+  const bool has_size = config.vision->image_size > 0;
+  return ImageRequest{.images = 2, .image_size = has_size ? 0 : 4 * config.vision->patch * config.vision->merged};
+}
+
+// Adds a random number of images, and the tokens of a prompt that holds them, to most requests.
+void choose_images(const std::optional<ImageRequest>& images, std::mt19937_64& random, ModelRequest& request) {
+  if (!images || random() % 4 == 0) return;
+  request.images = images;
+  request.images->images = choose_size(64, random);
+  request.counts.context = std::max<std::int64_t>(*request.counts.context, 64 * 256);
+}
+
 Json query_json(const ModelRequest& request, const std::string& machine) {
   return {{"machine", machine},
           {"phase", name(request.phase)},
@@ -86,13 +109,14 @@ Json query_json(const ModelRequest& request, const std::string& machine) {
           {"context", *request.counts.context},
           {"weights", dtype_name(request.counts.weight_dtype)},
           {"cache", dtype_name(request.counts.cache_dtype)},
+          {"images", request.images ? request.images->images : 0},
           {"chips", or_null(request.tensor_parallel)}};
 }
 
 // Returns the answer with served times if the machine has any.
 Result<std::vector<ModelOnMachine>> predict_served_or_bound(const std::string& name, ModelRequest request,
                                                             const MachineChoice& machine) {
-  if (request.phase == ModelPhase::decode) {
+  if (request.phase == ModelPhase::decode && !request.images) {
     request.serving = ServingRequest{.output_tokens = 64};
     auto served = api::predict_model(name, request, {machine});
     const bool is_served = served && served->front().served;
@@ -107,7 +131,8 @@ Result<std::vector<ModelOnMachine>> predict_served_or_bound(const std::string& n
 // Returns the data of a model's page, and queries with the program's answers.
 Json model_case_json(const std::string& name, std::mt19937_64& random) {
   const std::vector<MachineChoice> machines{"h200", "mi300x", "b200", "h100", "tpu_v5p"};
-  ModelRequest first{.counts = {.context = 64}, .tensor_parallel = 1};
+  const auto images = make_images(*model::find_config(name));
+  ModelRequest first{.counts = {.context = images ? 512 : 64}, .tensor_parallel = 1, .images = images};
   const auto answers = api::predict_model(name, first, machines);
   EXPECT_TRUE(answers) << name << (answers ? "" : answers.error().message);
   first.serving = ServingRequest{.output_tokens = 64};
@@ -115,7 +140,8 @@ Json model_case_json(const std::string& name, std::mt19937_64& random) {
   EXPECT_TRUE(page) << name << (page ? "" : page.error().message);
   Json queries = Json::array();
   while (queries.size() < points_per_model) {
-    const ModelRequest request = choose_request(page->formulas, random);
+    ModelRequest request = choose_request(page->formulas, random);
+    choose_images(images, random, request);
     const MachineChoice machine = choose(machines, random);
     const auto answer = predict_served_or_bound(name, request, machine);
     if (!answer) continue;  // A machine without this format, or too many sequences

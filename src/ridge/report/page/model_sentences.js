@@ -15,9 +15,18 @@ function phaseSentence({query: {phase, batch, context}, step, sequences, tokens}
   return `a token of ${batch === 1 ? '' : 'each of '}${countText(batch, 'sequence')} takes ${time}: ${rate} tokens/s${each}`;
 }
 
-function firstTokenSentence({query: {context}, prefill}) {
+const firstTokenBound = ({prefill, images, audio}) => prefill.bound + (images?.bound ?? 0) + (audio?.bound ?? 0);
+
+function firstTokenSentence(answer) {
+  const {query, prefill, images} = answer;
   if (prefill.error) return `no time to the first token: ${prefill.error}`;
-  return `first token after ${seconds(prefill.bound)} at least (${countText(context, 'token')} of one sequence)`;
+  const shown = images ? `, with ${countText(query.images, 'image')}` : '';
+  return `first token after ${seconds(firstTokenBound(answer))} at least (${countText(query.context, 'token')} of one sequence${shown})`;
+}
+
+function imageSentences({images: {size, patches, tokens}}, {count, bound, flops}) {
+  const each = `${patches === 1 ? '1 patch' : `${grouped(patches)} patches`} and ${countText(tokens, 'token')} each`;
+  return [`images on one chip, ${countText(count, 'image')} of ${size} x ${size} pixels ${count === 1 ? 'takes' : 'take'} ${seconds(bound)} at least: ${engineering(flops, 'FLOP')}; ${each}`];
 }
 
 function memorySentence({query: {batch, context}, step, capacity, fits, maxBatch, maxContext}) {
@@ -56,10 +65,13 @@ function caveatSentences(model, {query: {context}, step, notes}) {
   return [...out, ...notes];
 }
 
+const audioSentences = ({audio: {frames, vectors}}, {count, bound, flops}) => [
+  `audio on one chip, ${countText(count, 'clip')} ${count === 1 ? 'takes' : 'take'} ${seconds(bound)} at least: ${engineering(flops, 'FLOP')}; ${countText(frames, 'frame')} become ${countText(vectors, 'vector')}`];
+
 // Returns the sentences about an answer: the answer itself first.
 function modelSentences(model, answer) {
   const small = answer.fits === false ? ', whose memory is too small' : '';
   const out = [`${model.name} on ${chipsText(answer.query)}${small}: ${phaseSentence(answer)}`];
   if (answer.query.phase === 'decode') out.push(firstTokenSentence(answer));
-  return [...out, ...servedSentences(model, answer), memorySentence(answer), boundSentence(answer)];
+  return [...out, ...(answer.images ? imageSentences(model, answer.images) : []), ...(answer.audio ? audioSentences(model, answer.audio) : []), ...servedSentences(model, answer), memorySentence(answer), boundSentence(answer)];
 }

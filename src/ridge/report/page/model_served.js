@@ -18,10 +18,10 @@ function countHeld(model, query, tokens) {
 }
 
 // Returns {batch, token, first, rate}, or null for a machine on which no engine was measured, for prefill, and for
-// requests that the memory does not hold.
+// requests that the memory does not hold. Served times of prompts with images are not known.
 function predictServed(model, {query, prefill}) {
-  const {serving} = model, {machine, batch: requests, context, phase} = query;
-  if (!serving || phase === 'prefill' || prefill.error) return null;
+  const {serving} = model, {machine, batch: requests, context, phase, images} = query;
+  if (!serving || images > 0 || phase === 'prefill' || prefill.error) return null;
   if (serving.machines && !serving.machines.includes(machine.name)) return null;
   const {constants: c, output_tokens: outputs} = serving, held = countHeld(model, query, outputs);
   const batch = held === null ? requests : Math.min(requests, Math.trunc(c.memory * held));
@@ -53,7 +53,7 @@ function servedSentences(model, answer) {
 // Returns the kernels' predicted times at the sizes of the command line; at others there are none.
 function plannedTimes(model, {query}) {
   const planned = model.planned?.[query.machine.name], {asked} = model;
-  const isAsked = ['batch', 'context', 'weights', 'cache'].every((key) => query[key] === asked[key]);
+  const isAsked = ['batch', 'context', 'images', 'weights', 'cache'].every((key) => query[key] === asked[key]);
   return planned && isAsked && planned.chips === query.chips ? planned : null;
 }
 

@@ -120,6 +120,34 @@ function evaluateStep(model, query, phase, sequences) {
 // Returns the step of the query's phase.
 const evaluatePhase = (model, query) => evaluateStep(model, query, query.phase, query.batch);
 
+// Returns an encoder's time for images or clips, whole ones on each chip.
+function evaluateEncoder(model, encoders, {machine, chips, weights, cache}, inputs) {
+  const count = Math.ceil(inputs / chips), out = {count, bound: 0, flops: 0};
+  for (const part of encoders.find((e) => e.weights === weights && e.cache === cache).parts) {
+    const values = computePartValues(model, part, [count]);
+    for (const m of part.modules.map((module) => evaluateModule(model, module, values, machine))) {
+      out.bound += part.layers * m.bound;
+      out.flops += part.layers * m.flops;
+    }
+  }
+  return out;
+}
+
+// Returns the times of the encoders for the prompts; null for one that the model or the query does not have.
+function evaluateEncoders(model, query, prompts) {
+  const {images, audio} = model, hasImages = images && query.images > 0;
+  return {
+    images: hasImages ? evaluateEncoder(model, images.encoders, query, query.images * prompts) : null,
+    audio: audio ? evaluateEncoder(model, audio.encoders, query, prompts) : null,
+  };
+}
+
+// Returns why the prompt cannot hold its images, or nothing.
+function findImageError({images}, {context, images: each}) {
+  const tokens = images ? each * images.tokens : 0;
+  return tokens > context ? `the images of a prompt have ${grouped(tokens)} tokens, more than its ${grouped(context)}` : '';
+}
+
 // Returns the fewest chips that hold the step, or the most that divide the model.
 function chooseChips(model, query) {
   const {capacity} = machineMemory(query.machine);
@@ -164,10 +192,11 @@ function answerModel(model, asked) {
   const decode = evaluateStep(model, query, 'decode', batch);
   const sequences = phase === 'prefill' ? batch : 1, prefill = evaluateStep(model, query, 'prefill', sequences);
   const step = phase === 'prefill' ? prefill : decode, {capacity} = machineMemory(query.machine);
-  if (step.error) return {query, error: step.error};
+  const error = step.error || findImageError(model, query);
+  if (error) return {query, error};
   const tokens = phase === 'prefill' ? sequences * query.context : batch;
   return {
-    query, decode, prefill, sequences, step, capacity, tokens, error: '', fits: capacity === null || step.memory <= capacity,
+    query, decode, prefill, ...evaluateEncoders(model, query, sequences), sequences, step, capacity, tokens, error: '', fits: capacity === null || step.memory <= capacity,
     notes: model.bySizes.get(query.chips).notes[phase], ...findLimits(model, query, decode),
   };
 }
