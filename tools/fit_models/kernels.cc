@@ -52,7 +52,7 @@ KernelConstants initial_kernel_constants() {
   out.gemv_cycles_per_word = 4;
   out.f32_load_cycles = 250;
   out.f32_unaligned_cycles = 50;
-  out.register_load_cycles = out.register_unaligned_cycles = out.register_transpose_cycles = 50;
+  out.register_load_cycles = out.register_transpose_cycles = 50;
   out.register_item_cycles = 4000;
   out.register_split_cycles = 10000;
   out.gated_pass_launch_cycles = 10000;
@@ -101,9 +101,8 @@ void fit_register_loads(const Results& results, const DeviceNumbers& device, Ker
   const KernelConstantsOverride tried(numbers);
   descend(numbers,
           {&KernelConstants::f32_load_cycles, &KernelConstants::f32_unaligned_cycles,
-           &KernelConstants::register_load_cycles, &KernelConstants::register_unaligned_cycles,
-           &KernelConstants::register_transpose_cycles, &KernelConstants::register_item_cycles,
-           &KernelConstants::register_split_cycles},
+           &KernelConstants::register_load_cycles, &KernelConstants::register_transpose_cycles,
+           &KernelConstants::register_item_cycles, &KernelConstants::register_split_cycles},
           [&] {
             double sum = 0;
             for (const auto* const products : {&results.f32_products, &results.unaligned_products})

@@ -14,7 +14,6 @@ constexpr NamedNumber<KernelConstants> kernel_constant_fields[] = {
     {"f32_load", &KernelConstants::f32_load_cycles},
     {"f32_unaligned", &KernelConstants::f32_unaligned_cycles},
     {"register_load", &KernelConstants::register_load_cycles},
-    {"register_unaligned", &KernelConstants::register_unaligned_cycles},
     {"register_transpose", &KernelConstants::register_transpose_cycles},
     {"register_item", &KernelConstants::register_item_cycles},
     {"register_split", &KernelConstants::register_split_cycles},

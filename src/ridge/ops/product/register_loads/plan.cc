@@ -19,15 +19,14 @@ constexpr std::int64_t max_count = (std::int64_t{1} << 31) - 1024;  // The kerne
 
 double to_double(std::int64_t x) { return static_cast<double>(x); }
 
-// Returns the cycles to load a group of four elements in a stage and to write its parts.
+// Returns the cycles to load a group of four elements in a stage and to write its parts. Groups of 16-bit elements take
+// as long with any alignment, since the wait for memory dominates.
 double load_cycles(const TileOperand& x, std::int64_t batch) {
   const KernelConstants& f = kernel_constants();
-  const RegisterLoads loads = choose_register_loads(x, batch);
   const double transposed = x.major == tile::Major::k ? 0 : f.register_transpose_cycles;
-  if (x.dtype == DType::f32)
-    return f.f32_load_cycles + transposed + (loads == RegisterLoads::elements ? f.f32_unaligned_cycles : 0);
-  const double more_loads = loads == RegisterLoads::elements ? 3 : static_cast<int>(loads == RegisterLoads::pairs);
-  return f.register_load_cycles + transposed + more_loads * f.register_unaligned_cycles;
+  if (x.dtype != DType::f32) return f.register_load_cycles + transposed;
+  const bool is_aligned = choose_register_loads(x, batch) == RegisterLoads::vectors;
+  return f.f32_load_cycles + transposed + (is_aligned ? 0 : f.f32_unaligned_cycles);
 }
 
 // Returns the cycles of a stage. A product of 64 x n x 16 elements takes n / 2 cycles of the tensor cores, but at least

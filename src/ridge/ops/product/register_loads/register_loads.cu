@@ -43,7 +43,7 @@ constexpr int fours = Config::k / 4;  // Groups of four elements of k in a stage
 template <class T> inline constexpr int parts = Config::parts(sizeof(T));
 template <class T> using PartType = std::conditional_t<sizeof(T) == 4, Bf16, T>;
 
-struct RegisterOperand {
+struct LoadedOperand {
   const void* data;
   Index line_stride, batch_stride;
   int extent;
@@ -52,7 +52,7 @@ struct RegisterOperand {
 };
 
 struct RegisterLoadsArgs {
-  RegisterOperand a, b;
+  LoadedOperand a, b;
   tile::ProductShape sizes;
   bool swap;           // True if the rows of the tile are columns of D
   StridedOutput d;     // D, or the sums of split 0
@@ -103,7 +103,7 @@ __device__ void load_pairs(std::uint32_t (&words)[4], const std::uint16_t* from,
       : "=&r"(words[0]), "=&r"(words[1])
       : "l"(from), "r"(inside));
 }
-// The same for a group that is inside or outside as a whole: four words of f32, two words of 16-bit elements.
+// The same for a group that is inside or outside as a whole: four registers of f32, two of 16-bit elements.
 __device__ void load_vector(std::uint32_t (&words)[4], const float* from, int inside) {
   asm volatile(
       "{ .reg .pred p; setp.gt.s32 p, %5, 0;\n\t"
@@ -168,7 +168,7 @@ template <class T, int rows> struct StageLoader {
     return {(warp % warps_across * blocks_across + lane % blocks_across) * 4, four, four < fours};
   }
 
-  __device__ void load(const RegisterOperand& from, Index batch, int row0, int k0, int k, int thread) {
+  __device__ void load(const LoadedOperand& from, Index batch, int row0, int k0, int k, int thread) {
     if (from.loads == RegisterLoads::vectors)
       load_groups<RegisterLoads::vectors>(from, batch, row0, k0, k, thread);
     else if (sizeof(T) == 2 && from.loads == RegisterLoads::pairs)
@@ -186,7 +186,7 @@ template <class T, int rows> struct StageLoader {
       load_elements(words, from, inside);
   }
   template <RegisterLoads loads>
-  __device__ void load_groups(const RegisterOperand& from, Index batch, int row0, int k0, int k, int thread) {
+  __device__ void load_groups(const LoadedOperand& from, Index batch, int row0, int k0, int k, int thread) {
     const Element* const matrix = static_cast<const Element*>(from.data) + batch * from.batch_stride;
     if (from.along_k) {
       const int four = thread % fours * 4, row = row0 + thread / fours;
@@ -227,7 +227,7 @@ template <class T, int rows> struct StageLoader {
     return {__byte_perm(words[0], words[1], low_halves), __byte_perm(words[2], words[3], low_halves)};
   }
   // Addresses of different rows differ by constants or by a few bits: more addresses in registers would be spilled.
-  __device__ void write_parts(const RegisterOperand& from, std::uint32_t tiles, int thread,
+  __device__ void write_parts(const LoadedOperand& from, std::uint32_t tiles, int thread,
                               std::uint32_t& exceptional) const {
     if (from.along_k) {
       const std::uint32_t first = tiles + part_offset(thread / fours, thread % fours);
@@ -318,8 +318,8 @@ template <class T, int n> __device__ void load_stages(RegisterLoadsStorage<T, n>
 __device__ float add_products(const RegisterLoadsArgs& p, const WorkItem& item, int row, int col) {
   if (row >= p.a.extent || col >= p.b.extent) return 0;
   const int begin = item.first_stage * Config::k, end = min(item.end_stage * Config::k, p.sizes.k);
-  const auto step = [](const RegisterOperand& x) { return x.along_k ? Index{1} : x.line_stride; };
-  const auto line = [&](const RegisterOperand& x, int i) {
+  const auto step = [](const LoadedOperand& x) { return x.along_k ? Index{1} : x.line_stride; };
+  const auto line = [&](const LoadedOperand& x, int i) {
     return static_cast<const float*>(x.data) + item.batch * x.batch_stride + i * (x.along_k ? x.line_stride : 1);
   };
   const float *a = line(p.a, row), *b = line(p.b, col);
@@ -499,7 +499,7 @@ __global__ void __launch_bounds__(adding_warps * 32)
   }
 }
 
-RegisterOperand to_register_operand(const TileOperand& x, std::int64_t batch) {
+LoadedOperand to_loaded_operand(const TileOperand& x, std::int64_t batch) {
   return {x.data,
           x.line_stride,
           x.batch_stride,
@@ -525,8 +525,8 @@ Status multiply_with_register_loads(const TileProblem& t, const tile::TargetOutp
                                     float* sums, cudaStream_t stream) {
   const StridedOutput d{t.d, t.size.m, t.size.n, t.d_line_stride, t.d_batch_stride, output};
   const Index row_floats = split_row_floats(t), matrix_floats = t.size.m * row_floats;
-  RegisterLoadsArgs args{.a = to_register_operand(plan.swapped_tile ? t.b : t.a, t.batch),
-                         .b = to_register_operand(plan.swapped_tile ? t.a : t.b, t.batch),
+  RegisterLoadsArgs args{.a = to_loaded_operand(plan.swapped_tile ? t.b : t.a, t.batch),
+                         .b = to_loaded_operand(plan.swapped_tile ? t.a : t.b, t.batch),
                          .sizes = {.m = static_cast<int>(plan.swapped_tile ? t.size.n : t.size.m),
                                    .n = static_cast<int>(plan.swapped_tile ? t.size.m : t.size.n),
                                    .k = static_cast<int>(t.size.k),

@@ -22,11 +22,11 @@ inline constexpr std::array register_loads_configs = {RegisterLoadsConfig{16}, R
                                                       RegisterLoadsConfig{128}};
 // Stages of the ring for tiles of n lines of the other operand.
 constexpr int ring_stages(int n, int bytes) {
-  if (bytes == 2) return 4;
-  return n <= 16 ? 4 : n <= 64 ? 3 : 2;
+  if (bytes == 2 || n <= 16) return 4;
+  return n <= 64 ? 3 : 2;
 }
 
-// How threads load four adjacent elements: at once, as two pairs of 16-bit elements, or one by one.
+// How threads load four adjacent elements: in one load, as two pairs of 16-bit elements, or one by one.
 enum class RegisterLoads { vectors, pairs, elements };
 // Returns the fastest loads that the alignment of all lines permits.
 RegisterLoads choose_register_loads(const TileOperand& x, std::int64_t batch);

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "ridge/ops/product/closed_form.h"
-#include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
+#include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {
