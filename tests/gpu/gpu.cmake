@@ -31,4 +31,6 @@ if(CMAKE_POSITION_INDEPENDENT_CODE)
     # Exported symbols of the static libstdc++ would mix with those that a shared libfmt or PyTorch uses.
     target_link_options(ridge_${kernel} PRIVATE -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL)
   endforeach()
+  add_test(NAME libraries_gpu COMMAND bash ${CMAKE_SOURCE_DIR}/tests/gpu/libraries_test.sh $<TARGET_FILE:ridge_cli> ${CMAKE_BINARY_DIR})
+  set_tests_properties(libraries_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
 endif()

@@ -67,7 +67,7 @@ CublasLt::~CublasLt() {
 
 Result<CublasLt> CublasLt::load() {
   auto library = std::make_unique<LoadedLibrary>(
-      std::initializer_list<const char*>{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
+      std::vector<std::string>{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
   if (!library->is_loaded())
     return absent_error("cuBLASLt was not found: expected libcublasLt.so.13 or .so.12 where the loader looks",
                         "install CUDA's libcublas, or name its folder in LD_LIBRARY_PATH");

@@ -3,8 +3,8 @@
 
 #include <dlfcn.h>
 
-#include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace ridge {
 
@@ -16,9 +16,9 @@ class DynamicLibrary {
   };
 
   // Loads the first of the named files that the loader finds.
-  explicit DynamicLibrary(std::initializer_list<const char*> files, int visibility = RTLD_LOCAL) {
-    for (const char* file : files)
-      if (handle_ == nullptr) handle_ = dlopen(file, RTLD_NOW | visibility);
+  explicit DynamicLibrary(const std::vector<std::string>& files, int visibility = RTLD_LOCAL) {
+    for (const std::string& file : files)
+      if (handle_ == nullptr) handle_ = dlopen(file.c_str(), RTLD_NOW | visibility);
   }
   bool is_loaded() const { return handle_ != nullptr; }
   // Returns the symbol, or null, which is remembered as missing unless it is optional.

@@ -77,7 +77,7 @@ Status check_libraries(const std::vector<std::string>& requested) {
       return usage_error("expected libraries to compare ridge with, found 'ridge' itself", "--against openblas,onednn");
     if (!contains(known, library)) {
       const std::string suggestion = find_nearest(library, known);
-      return usage_error(fmt::format("unknown library '{}'; expected openblas, onednn or torch", library),
+      return usage_error(fmt::format("unknown library '{}'; expected openblas, mkl, onednn or torch", library),
                          suggestion.empty() ? "" : fmt::format("did you mean {}?", suggestion));
     }
     if (contains(seen, library))

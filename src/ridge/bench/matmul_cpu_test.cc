@@ -64,9 +64,9 @@ TEST(CpuProducts, RejectsInvalidLibraryListsBeforeTiming) {
     EXPECT_EQ(result.error().kind, ErrorKind::usage);
     return result.error().to_string();
   };
-  EXPECT_EQ(error_text({"atlas"}), "unknown library 'atlas'; expected openblas, onednn or torch\n");
+  EXPECT_EQ(error_text({"atlas"}), "unknown library 'atlas'; expected openblas, mkl, onednn or torch\n");
   EXPECT_EQ(error_text({"openblas", "onednm"}),
-            "unknown library 'onednm'; expected openblas, onednn or torch\n  hint: did you mean onednn?\n");
+            "unknown library 'onednm'; expected openblas, mkl, onednn or torch\n  hint: did you mean onednn?\n");
   EXPECT_EQ(error_text({"openblas", "openblas"}), "expected each library once, found 'openblas' twice\n");
   EXPECT_EQ(error_text({"ridge"}),
             "expected libraries to compare ridge with, found 'ridge' itself\n  hint: --against openblas,onednn\n");

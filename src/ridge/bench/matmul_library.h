@@ -1,6 +1,6 @@
-// Matrix multiplication by Ridge and by other libraries on this CPU. OpenBLAS, oneDNN and PyTorch are loaded by dlopen,
-// only for benchmarks. A library reads its environment variables (OPENBLAS_CORETYPE and others) when it is loaded, so
-// the caller must remove them first.
+// Matrix multiplication by Ridge and by other libraries on this CPU. OpenBLAS, MKL, oneDNN and PyTorch are loaded by
+// dlopen, only for benchmarks; RIDGE_OPENBLAS and RIDGE_MKL may name files. A library reads its environment variables
+// (OPENBLAS_CORETYPE and others) when it is loaded, so the caller must remove them first.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class MatmulLibrary {
   virtual std::string describe() const = 0;  // name, version, chosen kernel or core
 };
 
-std::vector<std::string> list_matmul_libraries();  // "ridge", "openblas", "onednn", "torch"
+std::vector<std::string> list_matmul_libraries();  // "ridge", "openblas", "mkl", "onednn", "torch"
 
 // Errors: an unknown name, a library that is not installed (the hint names its Debian package).
 Result<std::unique_ptr<MatmulLibrary>> load_matmul_library(const std::string& name, int threads);

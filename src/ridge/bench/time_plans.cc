@@ -42,11 +42,17 @@ class PlanSampler {
   // Returns the model's best plans, then others of the configs with the fewest timings.
   std::vector<cuda::MatmulPlan> sample_plans(const cuda::MatmulCall& call, const ops::DeviceNumbers& device,
                                              std::size_t max_plans) {
-    std::vector<cuda::MatmulPlan> out = cuda::list_candidates(call, workspace_bytes, device, 2);
+    // Plans with register loads are fitted to results/ and have no column in the file of timings.
+    const auto list = [&](std::size_t per_config) {
+      auto all = cuda::list_candidates(call, workspace_bytes, device, per_config);
+      std::erase_if(all, [](const auto& x) { return x.path == cuda::MatmulPlan::Path::register_loads; });
+      return all;
+    };
+    std::vector<cuda::MatmulPlan> out = list(2);
     if (out.empty()) return out;
     const double max_predicted_s = max_slowdown * out.front().predicted_s;
     out.resize(std::min(out.size(), max_plans / 2));
-    std::vector<cuda::MatmulPlan> rest = cuda::list_candidates(call, workspace_bytes, device, max_candidates);
+    std::vector<cuda::MatmulPlan> rest = list(max_candidates);
     std::erase_if(rest, [&](const cuda::MatmulPlan& x) {
       return x.config < 0 || x.predicted_s > max_predicted_s || contains(out, x);
     });

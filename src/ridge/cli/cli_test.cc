@@ -267,7 +267,7 @@ TEST_F(CliTest, RejectsArraysOfAnotherType) {
 
 TEST_F(CliTest, RejectsInvalidBenchmarks) {
   expect_rejected({"bench", "matmul", "--against", "atlas"}, 2,
-                  "ridge: unknown library 'atlas'; expected openblas, onednn or torch\n");
+                  "ridge: unknown library 'atlas'; expected openblas, mkl, onednn or torch\n");
   expect_rejected({"bench", "matmul", "--against", "onednn,onednn"}, 2,
                   "ridge: expected each library once, found 'onednn' twice\n");
   expect_rejected({"bench", "matmul", "--shapes", file("half.csv", "op,dtype,m,n,k\nnn,e4m3,4,4,4\n")}, 3,

@@ -173,7 +173,7 @@ void add_calibrate(CLI::App& app, int& code) {
 
 static void add_product_benchmark_options(CLI::App& verb, BenchArgs& args) {
   verb.add_option("--against", args.options.libraries,
-                  "Libraries: openblas, onednn, torch; or cublaslt on a CUDA device")
+                  "Libraries: openblas, mkl, onednn, torch; or cublaslt on a CUDA device")
       ->type_name("A,B")
       ->delimiter(',')
       ->allow_extra_args(false);

@@ -180,7 +180,7 @@ constexpr std::pair<const char*, const char*> environment_variables[] = {
     {"RIDGE_ISA", "Limit of the CPU kernels: plain, avx2, avx512, avx512_bf16 or amx."},
     {"RIDGE_PIN", "If 1, threads are pinned to cores."},
     {"RIDGE_NVRTC", "Path of NVRTC; the value off disables compiling at run time."},
-    {"RIDGE_NCCL, RIDGE_MPI", "Path of the library."},
+    {"RIDGE_NCCL, RIDGE_MPI, RIDGE_OPENBLAS, RIDGE_MKL", "Path of the library."},
     {"XDG_DATA_HOME", "Folder of probed machines; default ~/.local/share."},
     {"XDG_CACHE_HOME", "Folder of compiled kernels and tuned plans; default ~/.cache."},
     {"NO_COLOR", "If set, there is neither color nor progress bar."},

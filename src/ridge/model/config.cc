@@ -63,10 +63,11 @@ void read_whisper(KeyReader& reader, ModelConfig& config) {
                                                        reader.path_of("hidden_size"), audio.width, audio.heads));
   if (!reader.read_flag_or("is_encoder_decoder", true))
     reader.fail("is_encoder_decoder", "expected true, found false", "the decoder reads what the encoder computes");
-  for (const char* unused : {"num_hidden_layers", "activation_dropout", "apply_spec_augment", "classifier_proj_size",
-                             "decoder_layerdrop", "encoder_layerdrop", "dropout", "init_std", "mask_feature_length",
-                             "mask_feature_min_masks", "mask_feature_prob", "mask_time_length", "mask_time_min_masks",
-                             "mask_time_prob", "median_filter_width", "scale_embedding", "use_weighted_layer_sum"})
+  for (const char* unused :
+       {"num_hidden_layers", "activation_dropout", "apply_spec_augment", "classifier_proj_size", "decoder_layerdrop",
+        "encoder_layerdrop", "dropout", "forced_decoder_ids", "init_std", "mask_feature_length",
+        "mask_feature_min_masks", "mask_feature_prob", "mask_time_length", "mask_time_min_masks", "mask_time_prob",
+        "median_filter_width", "scale_embedding", "use_weighted_layer_sum"})
     reader.skip_in_file(unused);
   const std::int64_t w = audio.width, f = audio.feed_forward;
   const std::int64_t layer = 4 * w * w + 3 * w + 2 * w * f + f + w + 4 * w;
@@ -168,7 +169,10 @@ Result<ModelConfig> read_config(const Json& object, const std::string& source, c
   const bool has_flat_vision = family->model_type == "qwen2_vl";
   const Json* vision = has_flat_vision ? reader.find_object("vision_config") : nullptr;
   RIDGE_TRY_STATUS(reader.check_all_read(fmt::format("model_type '{}'", config.model_type)));
-  if (vision != nullptr) RIDGE_TRY_STATUS(add_vision(*vision, source, config.model_type, 0, config));
+  if (vision != nullptr) {
+    RIDGE_TRY(is_known, add_vision(*vision, source, config.model_type, 0, config));
+    if (!is_known) config.notes.emplace_back("vision_config: this part is not counted");
+  }
   if (quantization != nullptr) {
     RIDGE_TRY(read, read_quantization(*quantization, source, prefix + "quantization_config.", config));
     config.quantization = read;

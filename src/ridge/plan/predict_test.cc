@@ -100,7 +100,7 @@ TEST(Predict, PlansChainsCopiesAndPlainProducts) {
   const auto found =
       plans("x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = cos(h)", {{"B", 64}, {"D", 64}, {"F", 64}});
   ASSERT_TRUE(found.ok()) << found.error().to_string();
-  EXPECT_EQ(found->at(0).plan.kernel, "sm90_f32_128x16x64");
+  EXPECT_EQ(found->at(0).plan.kernel, "sm90_registers_128x16x64");
   EXPECT_EQ(found->at(1).plan.kernel, "chain");
   EXPECT_EQ(found->at(1).traffic_bytes, 2 * 64 * 64 * 4);
 }

@@ -92,17 +92,17 @@ Index expected(const MatmulProblem& p, const GroupPrediction& op) {
   if (plan.path == ops::cuda::MatmulPlan::Path::plain)
     return p.batch * (in * p.size.k * (p.size.m * ceil_div(p.size.n, 32) + p.size.n * ceil_div(p.size.m, 32)) +
                       out * p.size.m * p.size.n);
-  if (plan.path == ops::cuda::MatmulPlan::Path::gemv)
-    return p.batch * (in * p.size.k *
-                          (plan.d_transposed ? p.size.n * ceil_div(p.size.m, 2) + p.size.m
-                                             : p.size.m * ceil_div(p.size.n, 2) + p.size.n) +
-                      out * p.size.m * p.size.n);
+  if (plan.path == ops::cuda::MatmulPlan::Path::gemv) {
+    const Index rows = plan.d_transposed ? p.size.n : p.size.m, columns = plan.d_transposed ? p.size.m : p.size.n;
+    const int group = ops::cuda::GemvLineWarps::columns(rows, static_cast<int>(in));
+    return p.batch * (in * p.size.k * (rows * ceil_div(columns, group) + columns) + out * p.size.m * p.size.n);
+  }
   if (plan.path == ops::cuda::MatmulPlan::Path::register_loads) {
     const ops::cuda::RegisterLoadsConfig c = ops::cuda::register_loads_configs[plan.config];
     const Index down = ceil_div(p.size.m, plan.swapped_tile ? c.n : c.m),
                 across = ceil_div(p.size.n, plan.swapped_tile ? c.m : c.n),
                 sums = plan.splits > 1 ? 2 * plan.splits * p.size.m * ceil_div(p.size.n, 4) * 4 : 0;
-    return 4 * p.batch * (p.size.k * (p.size.m * across + p.size.n * down) + p.size.m * p.size.n + sums);
+    return p.batch * (in * p.size.k * (p.size.m * across + p.size.n * down) + out * p.size.m * p.size.n + 4 * sums);
   }
   EXPECT_EQ(ops::config_name(plan.config), op.plan.kernel);
   const MatmulConfig& c = sm90_kernel_configs[plan.config];

@@ -52,7 +52,7 @@ Result<ChosenPlan> choose_matmul_plan(const cuda::MatmulCall& call, std::size_t 
   const ops::DeviceNumbers& device = stored_choices.environment().numbers;
   const cuda::MatmulPlan model = cuda::choose_plan(call, workspace_bytes, device);
   using Path = cuda::MatmulPlan::Path;
-  if (model.path != Path::tiles && model.path != Path::gemv) return ChosenPlan{model};  // this path has no candidates
+  if (model.path == Path::plain || model.path == Path::nothing) return ChosenPlan{model};  // Without candidates
   if (call.problem.grouped) return ChosenPlan{model};  // the fastest plan depends on the groups' sizes
   const auto found = options.use_stored ? stored_choices.find(call, workspace_bytes) : cuda::TunedChoices::Lookup{};
   if (found.choice && found.choice->candidate_count >= options.candidates)

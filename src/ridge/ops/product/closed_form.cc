@@ -205,8 +205,8 @@ static double count_gemv_waits(const GemvWork& w, double word, const DeviceNumbe
   return std::ceil(blocks / concurrent) * std::ceil(static_cast<double>(w.size.k) / (threads.lines * threads.loads));
 }
 
-// Returns how often a block of the kernel for lines waits for its loads if no other block runs during the waits, else
-// 0.
+// Returns how often a block of the kernel for lines waits for its loads, or 0 if multiprocessors have several blocks,
+// which hide the waits.
 static double count_gemv_rounds(const GemvWork& w, int word, const DeviceNumbers& device) {
   const GemvLineWarps divided = divide_gemv_warps(w.size, w.operand_bytes, word);
   if (w.batch * divided.blocks_across > device.multiprocessors) return 0;

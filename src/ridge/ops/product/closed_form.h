@@ -55,9 +55,9 @@ struct GemvWork {
   bool along_columns = false;  // True if B is contiguous along n, not k
 };
 double predict_gemv_seconds(const GemvWork& work, const DeviceNumbers& device);
-// Returns nullopt if the GEMV kernel does not support the call. Of single products of 16 bits it gets those that tile
-// kernels cannot read without a copy: tiles can split the k of one product, but not fill their rows in a batch of
-// products with few.
+// Returns nullopt if the GEMV kernel does not support the call. A single 16-bit product is supported only if tile
+// kernels would copy an operand: tiles can split the k of one product, but not fill their rows in a batch of products
+// with few.
 std::optional<GemvWork> make_gemv_work(const MatmulCall& call);
 
 // Returns the throughput of one thread block from the fitted constants, for timelines.

@@ -136,7 +136,7 @@ __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __
 }
 
 // GEMV kernel: computes a few rows of D from lines along k, which are aligned to `Word`.
-constexpr int gemv_warps = GemvLineWarps::all;
+constexpr int gemv_warps = GemvLineWarps::per_block;
 template <class T, int rows> inline constexpr int columns_of_group = GemvLineWarps::columns(rows, sizeof(T));
 template <class T, int rows> inline constexpr int words_of_round = GemvLineWarps::words(rows, sizeof(T));
 template <class T> using ElementBits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;

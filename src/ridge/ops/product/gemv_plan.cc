@@ -15,9 +15,9 @@ GemvLineWarps divide_gemv_warps(const ProductSize& size, int element_bytes, int 
   constexpr int warp = 32;
   const std::int64_t iteration_bytes = warp * word_bytes * GemvLineWarps::words(size.m, element_bytes);
   GemvLineWarps out;
-  while (out.warps < GemvLineWarps::all && size.k * element_bytes > iteration_bytes * out.warps) out.warps *= 2;
+  while (out.warps < GemvLineWarps::per_block && size.k * element_bytes > iteration_bytes * out.warps) out.warps *= 2;
   const std::int64_t columns = GemvLineWarps::columns(size.m, element_bytes);
-  out.blocks_across = ceil_div(size.n, columns * (GemvLineWarps::all / out.warps));
+  out.blocks_across = ceil_div(size.n, columns * (GemvLineWarps::per_block / out.warps));
   return out;
 }
 

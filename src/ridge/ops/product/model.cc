@@ -65,10 +65,22 @@ TilePlan describe_plan(const MatmulPlan& plan, DType in) {
   return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, describe_split(plan)};
 }
 
+const char* spread_kind(const MatmulPlan& plan, const MatmulProblem& problem) {
+  if (plan.path == MatmulPlan::Path::register_loads)
+    return problem.a.dtype == DType::f32 ? "f32_product" : "unaligned_product";
+  return plan.path == MatmulPlan::Path::gemv && problem.batch > 1 ? "batched_gemv" : "product";
+}
+
 std::string why_not_chosen(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan& candidate,
                            int multiprocessors) {
-  if (best.path != MatmulPlan::Path::tiles) return "the chosen plan needs no tiles";
-  if (candidate.path != MatmulPlan::Path::tiles) return "rereads the rows of A for every two columns";
+  using Path = MatmulPlan::Path;
+  if (candidate.path == Path::gemv) return "rereads the rows of A for every few columns";
+  if (candidate.path == Path::register_loads && best.path == Path::register_loads)
+    return fmt::format("{} wave{} of {} tiles, {} of {} in the chosen plan", candidate.waves,
+                       candidate.waves == 1 ? "" : "s", candidate.tiles, best.waves, best.tiles);
+  if (candidate.path == Path::register_loads) return "loads its operands through registers";
+  if (best.path != Path::tiles)
+    return candidate.copy_a || candidate.copy_b ? "copies an operand first" : "the chosen plan needs no tiles";
   if (candidate.config == best.config && candidate.splits == best.splits && candidate.split_mode != best.split_mode)
     return std::string(describe_split(candidate.split_mode).meaning);
   if (candidate.config == best.config && candidate.splits == best.splits)
@@ -87,11 +99,11 @@ std::string why_not_chosen(const MatmulProblem& p, const MatmulPlan& best, const
 std::vector<Candidate> list_next_best(const MatmulCall& call, const MatmulPlan& best, double epilogue_s,
                                       const DeviceNumbers& device) {
   std::vector<Candidate> out;
-  std::set<int> configs;
+  std::set<std::string> kernels;
   for (const MatmulPlan& plan : list_candidates(call, plan_workspace_bytes, device, 2))
-    if (plan != best && out.size() < max_candidates && configs.insert(plan.config).second)
+    if (plan != best && out.size() < max_candidates && kernels.insert(plan_name(plan)).second)
       out.push_back({describe_plan(plan, call.problem.a.dtype),
-                     spread_on_device(device, "product").middle * (plan.predicted_s + epilogue_s),
+                     spread_on_device(device, spread_kind(plan, call.problem)).middle * (plan.predicted_s + epilogue_s),
                      why_not_chosen(call.problem, best, plan, device.multiprocessors)});
   return out;
 }
@@ -104,10 +116,17 @@ std::int64_t copy_traffic_bytes(const MatmulProblem& p, const MatmulPlan& plan) 
   return (plan.copy_a ? count_moved_bytes(p.a, p.size.m) : 0) + (plan.copy_b ? count_moved_bytes(p.b, p.size.n) : 0);
 }
 
-TileScheduleOptions make_schedule_options(const MatmulPlan& plan, DType in, const DeviceNumbers& device) {
+// `rows` are those of D.
+TileScheduleOptions make_schedule_options(const MatmulPlan& plan, std::int64_t rows, DType in,
+                                          const DeviceNumbers& device) {
   const int blocks = device.multiprocessors;
   TileScheduleOptions order{.m = plain_tile, .n = plain_tile, .k = plain_tile, .blocks = blocks, .cache_bytes = 0};
-  if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .blocks = blocks, .cache_bytes = 0};
+  if (plan.path == MatmulPlan::Path::gemv)
+    return {.m = static_cast<int>(max_gemv_rows),
+            .n = GemvLineWarps::columns(rows, operand_bytes(in)),
+            .k = 32,
+            .blocks = blocks,
+            .cache_bytes = 0};
   if (plan.path == MatmulPlan::Path::register_loads) {
     const RegisterLoadsConfig c = register_loads_configs[plan.config];
     return {.m = c.m, .n = c.n, .k = c.k, .swap = plan.swapped_tile, .splits = plan.splits, .blocks = plan.blocks};
@@ -125,7 +144,7 @@ TileScheduleOptions make_schedule_options(const MatmulPlan& plan, DType in, cons
 MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path == MatmulPlan::Path::nothing) return {};
   MatmulCall call = plan.d_transposed ? transpose_call(given) : given;
-  TileScheduleOptions order = make_schedule_options(plan, call.problem.a.dtype, device);
+  TileScheduleOptions order = make_schedule_options(plan, call.problem.size.m, call.problem.a.dtype, device);
   const std::int64_t copied = copy_traffic_bytes(call.problem, plan);  // Includes groups without rows
   call.problem = to_uniform_batch(call.problem);
   order.cache_bytes = device.l2_bytes;
@@ -208,12 +227,6 @@ std::string why_slower(const TiledProduct& best, const TiledProduct& candidate, 
   if (candidate.splits < best.splits)
     return fmt::format("each block processes {} times as much of k", best.splits / std::max(candidate.splits, 1));
   return "nearly equal: fixed costs decide";
-}
-
-static const char* spread_kind(const MatmulPlan& plan, const MatmulProblem& problem) {
-  if (plan.path == MatmulPlan::Path::register_loads)
-    return problem.a.dtype == DType::f32 ? "f32_product" : "unaligned_product";
-  return plan.path == MatmulPlan::Path::gemv && problem.batch > 1 ? "batched_gemv" : "product";
 }
 
 Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {

@@ -60,10 +60,10 @@ bool can_store_in_bulk(const MatmulCall& call);
 inline constexpr std::int64_t max_gemv_rows = 4, max_gemv_columns = std::int64_t{1} << 31;
 
 // Division of a block of the GEMV kernel for lines along k: groups of `warps` multiply `columns` lines of B each, and a
-// lane loads `words` of a line before it multiplies. The rows of A are read once for each group: with rows of f32, two
-// lines of B would take longer than the memory.
+// lane loads `words` of a line before it multiplies. Each group reads the rows of A from L2, which with two lines of B
+// would take longer for f32 than reading B from memory.
 struct GemvLineWarps {
-  static constexpr int all = 8;
+  static constexpr int per_block = 8;
   static constexpr int columns(std::int64_t rows, int element_bytes) { return rows > 1 && element_bytes == 4 ? 4 : 2; }
   static constexpr int words(std::int64_t rows, int element_bytes) { return 8 / columns(rows, element_bytes); }
   int warps = 1;
@@ -81,8 +81,8 @@ struct GemvColumnThreads {
   std::int64_t blocks_across = 1;  // Blocks for all columns of one product
   int count() const { return columns * lines; }
 };
-// Few columns leave threads to lines. Blocks get fewer columns, and more threads, while multiprocessors would have
-// none.
+// With few columns, more threads divide the lines. Blocks get fewer columns and more threads while there are fewer
+// blocks than multiprocessors.
 GemvColumnThreads divide_gemv_threads(const ProductSize& size, std::int64_t batch, std::int64_t word_elements,
                                       int multiprocessors);
 

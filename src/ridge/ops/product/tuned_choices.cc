@@ -13,7 +13,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr std::string_view format = "ridge.tuned/2";
+constexpr std::string_view format = "ridge.tuned/3";
 constexpr std::size_t max_plans_per_config = 1'000'000;
 
 std::string driver_version_text(int driver) { return fmt::format("{}.{}", driver / 1000, driver % 1000 / 10); }
@@ -45,17 +45,19 @@ struct TunedEntry {
   std::string ridge_version;
   int driver = 0;
   std::uint64_t configs_fingerprint = 0;
-  int config = -1, splits = 0, split_mode = 0;
-  bool copy_a = false, copy_b = false;
+  int path = 0, config = -1, splits = 0, split_mode = 0;
+  bool swapped_tile = false, copy_a = false, copy_b = false;
   double seconds = 0, model_seconds = 0;
   int candidates = 0;
 };
 
 std::string to_text(const TunedEntry& e) {
   return fmt::format(
-      "{} ridge {} driver {} menu {} config {} splits {} split_mode {} copies {:d} {:d} seconds {} model {} of {}\n",
-      format, e.ridge_version, e.driver, e.configs_fingerprint, e.config, e.splits, e.split_mode, e.copy_a, e.copy_b,
-      e.seconds, e.model_seconds, e.candidates);
+      "{} ridge {} driver {} menu {} path {} config {} swapped {:d} splits {} split_mode {} copies {:d} {:d} seconds "
+      "{} "
+      "model {} of {}\n",
+      format, e.ridge_version, e.driver, e.configs_fingerprint, e.path, e.config, e.swapped_tile, e.splits,
+      e.split_mode, e.copy_a, e.copy_b, e.seconds, e.model_seconds, e.candidates);
 }
 
 std::optional<TunedEntry> parse_entry(const std::string& text) {
@@ -75,7 +77,9 @@ std::optional<TunedEntry> parse_entry(const std::string& text) {
   value("ridge", e.ridge_version);
   value("driver", e.driver);
   value("menu", e.configs_fingerprint);
+  value("path", e.path);
   value("config", e.config);
+  value("swapped", e.swapped_tile);
   value("splits", e.splits);
   value("split_mode", e.split_mode);
   value("copies", e.copy_a);
@@ -92,9 +96,11 @@ TunedEntry make_entry(const TunedChoice& choice, int driver) {
   return {std::string(version()),
           driver,
           kernel_configs_fingerprint(),
+          static_cast<int>(p.path),
           p.config,
           p.splits,
           static_cast<int>(p.split_mode),
+          p.swapped_tile,
           p.copy_a,
           p.copy_b,
           choice.seconds,
@@ -153,7 +159,8 @@ TunedChoices::Lookup TunedChoices::find(const MatmulCall& call, std::size_t work
   if (const Reason why = outdated_reason(*entry, environment_.driver)) return ignored(why.text());
   const auto offered = list_candidates(call, workspace_bytes, environment_.numbers, max_plans_per_config);
   const auto same = std::find_if(offered.begin(), offered.end(), [&](const MatmulPlan& p) {
-    return p.config == entry->config && p.splits == entry->splits &&
+    return static_cast<int>(p.path) == entry->path && p.config == entry->config &&
+           p.swapped_tile == entry->swapped_tile && p.splits == entry->splits &&
            static_cast<int>(p.split_mode) == entry->split_mode && p.copy_a == entry->copy_a &&
            p.copy_b == entry->copy_b;
   });

@@ -46,7 +46,7 @@ class TunedChoicesTest : public testing::Test {
   void write_entry(const std::string& content) const {
     ASSERT_TRUE(device::KernelStore(folder_).save(entry_key(), content));
   }
-  std::string entry_key() const { return "ridge.tuned/2 NVIDIA H200 multiprocessors 132 " + tuning_key(call); }
+  std::string entry_key() const { return "ridge.tuned/3 NVIDIA H200 multiprocessors 132 " + tuning_key(call); }
   std::string ignored_message(const std::string& why) const {
     return fmt::format("the tuned choice {} is ignored: {}", fs::path(choices().entry_path(call)).filename().string(),
                        why);
@@ -70,12 +70,11 @@ TEST_F(TunedChoicesTest, SavedPlanIsFound) {
   EXPECT_EQ(found.choice->model_seconds, 1.75e-5);
   EXPECT_EQ(found.choice->candidate_count, 8);
   EXPECT_EQ(found.ignored_reason, "");
-  EXPECT_EQ(
-      entry_text(),
-      fmt::format("ridge.tuned/2 ridge {} driver 13000 menu {} config {} splits {} split_mode {} copies 0 0 seconds "
-                  "1.5e-05 model 1.75e-05 of 8\n",
-                  version(), kernel_configs_fingerprint(), choice.plan.config, choice.plan.splits,
-                  static_cast<int>(choice.plan.split_mode)));
+  EXPECT_EQ(entry_text(), fmt::format("ridge.tuned/3 ridge {} driver 13000 menu {} path 1 config {} swapped 0 splits "
+                                      "{} split_mode {} copies 0 0 seconds "
+                                      "1.5e-05 model 1.75e-05 of 8\n",
+                                      version(), kernel_configs_fingerprint(), choice.plan.config, choice.plan.splits,
+                                      static_cast<int>(choice.plan.split_mode)));
 }
 
 // The stored values identify each plan of the planner.

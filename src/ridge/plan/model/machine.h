@@ -60,7 +60,6 @@ struct ModelOnMachine {
 
   std::optional<BreakEven> break_even = {};  // With the machine of the preceding answer, if there are two
 
-  // Time from the start of the prompts' images, or of prefill without images, to the first token.
   // Encoders whose time is part of that to the first token.
   std::vector<const ModelStep*> encoders() const {
     std::vector<const ModelStep*> out;
@@ -68,6 +67,7 @@ struct ModelOnMachine {
     if (audio) out.push_back(&audio->step);
     return out;
   }
+  // Time from the start of the encoders, or of prefill without encoders, to the first token.
   double first_token_bound_s() const {
     double out = prefill.bound_s;
     for (const ModelStep* encoder : encoders()) out += encoder->bound_s;

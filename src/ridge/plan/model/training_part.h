@@ -65,7 +65,7 @@ struct SizedTrainingPrograms {
   TrainingPrograms programs = {};
   std::vector<TrainingPartMemory> memory = {};
   Recomputation recomputation = Recomputation::attention;
-  // Counts of each part, which the first machine's times add
+  // Counts of each part, filled when the first machine's times are computed
   std::shared_ptr<std::vector<TrainingPartCounts>> counts = std::make_shared<std::vector<TrainingPartCounts>>();
 };
 // Programs of one model and request by tensor ranks, expert ranks and sequences of a micro-batch. They do not depend on

@@ -211,8 +211,8 @@ std::vector<std::string> list_break_evens(const Machines& machines) {
   };
   if (machines.size() == 2 && std::any_of(machines.begin(), machines.end(), is_planned_batch))
     out.emplace_back(
-        "no batch from which one gives more: --plan would plan kernels for each batch; without --plan there are "
-        "bounds");
+        "with --plan the batch from which one machine gives more is not computed: kernels would be planned for each "
+        "batch; without --plan it is, from bounds");
   return out;
 }
 

@@ -47,7 +47,7 @@ struct RegisterLoadsChoice {
 double predict_register_loads_seconds(const MatmulCall& call, const RegisterLoadsChoice& choice,
                                       const DeviceNumbers& device);
 
-// Floats of each split's sums in the workspace: D with rows of whole groups of four.
+// Returns the floats of a row of a split's sums: n rounded up to a multiple of four.
 std::int64_t split_row_floats(const TileProblem& t);
 
 }  // namespace ridge::ops::cuda
