@@ -213,7 +213,8 @@ TEST(DeviceProducts, ComputesThePeakPerCycleFromTheMachine) {
   Machine machine = *find_machine("h200");
   EXPECT_NEAR(*matrix_flops_per_cycle(machine, DType::bf16), 4096, 2);
   EXPECT_NEAR(*matrix_flops_per_cycle(machine, DType::e4m3), 8192, 4);
-  EXPECT_FALSE(matrix_flops_per_cycle(machine, DType::f32));
+  EXPECT_NEAR(*matrix_flops_per_cycle(machine, DType::f32), 683, 1);
+  EXPECT_FALSE(matrix_flops_per_cycle(machine, DType::int32));
   machine.numbers.erase("matrix_clock_hz");
   EXPECT_FALSE(matrix_flops_per_cycle(machine, DType::bf16));
 }

@@ -157,10 +157,16 @@ TEST_F(FindMachine, UsesSustainedRatesIfKnown) {
   EXPECT_TRUE(v5e.title.ends_with(", sustained rates"));
 }
 
-TEST_F(FindMachine, MultipliesF32OnTheVectorUnitAndTf32OnTheMatrixUnit) {
-  const Machine h100 = *find_machine("h100");
-  EXPECT_EQ((*h100.contraction_peak(DType::f32))->unit, ComputeUnit::vector);
-  EXPECT_EQ((*h100.contraction_peak(DType::tf32))->rate.value, 494.7e12);
+// On Hopper six bf16 products make one of f32 (docs/decisions/0053-multiply-f32-by-three-bf16-parts.md).
+TEST_F(FindMachine, MultipliesF32OnTheFasterUnit) {
+  EXPECT_EQ((*find_machine("a100_40")->contraction_peak(DType::f32))->unit, ComputeUnit::vector);
+  for (const char* const name : {"h100", "h100_pcie", "h200"}) {
+    const Machine hopper = *find_machine(name);
+    const Peak& f32 = **hopper.contraction_peak(DType::f32);
+    EXPECT_EQ(f32.unit, ComputeUnit::matrix);
+    EXPECT_NEAR(f32.rate.value, (*hopper.contraction_peak(DType::bf16))->rate.value / 6, 0.05e12) << name;
+  }
+  EXPECT_EQ((*find_machine("h100")->contraction_peak(DType::tf32))->rate.value, 494.7e12);
 }
 
 TEST_F(FindMachine, MissingDtypeErrorListsTheKnownOnes) {
