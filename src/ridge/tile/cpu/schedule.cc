@@ -20,6 +20,15 @@ bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
          p.size.k * p.size.n * o.right_bytes <= o.caches.l2 * 9 / 8;
 }
 
+// Largest k, in elements, for which packing B along k takes less time than adding the lanes of each dot product. A
+// register block has two vectors of columns. Packing a column takes time proportional to k, the additions proportional
+// to the rows; they cost the same at k = 48 to 300 units for 1 to 16 rows (16 lanes), and at 20 to 55 (8 lanes). With 5
+// x 1487 results and k = 22, f32 has 64 GFLOP/s packed and 21 in place (Zen 4, one thread).
+Index max_short_k(const MatmulSizes& p, const Engine& e) {
+  const Index lanes = e.cols / 2;
+  return lanes * e.per_unit * std::clamp<Index>(p.size.m, 3, lanes - 2);
+}
+
 // True if a skinny schedule is faster.
 bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int threads) {
   const Engine& e = *o.engine;
@@ -33,6 +42,8 @@ bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int 
   if (o.right->computed != nullptr && e.skinny_left_packers.along_k != nullptr) return false;
   const auto in_place = along_k ? e.skinny_along_k : e.skinny_across_k;
   if (p.size.m > max_rows || (packed ? e.skinny_packed : in_place) == nullptr) return false;
+  const bool adds_lanes = along_k && e.skinny_left_packers.along_k == nullptr && o.right->computed == nullptr;
+  if (adds_lanes && p.size.m <= max_skinny_rows_across_k && p.size.k <= max_short_k(p, e)) return false;
   const bool sums_in_c = !e.needs_sum_scratch;
   // If B fits in the L2, the normal schedule is faster, because its sums stay in registers over all of k.
   if (!along_k && sums_in_c && can_read_right_in_place(p, o)) return false;

@@ -116,6 +116,15 @@ TEST(CpuSchedule, few_f32_rows_read_B_in_place_if_B_fits_in_L2) {
   EXPECT_TRUE(schedule_for_few_rows({1, 8, 1024, k}, 1, true).skinny) << "k contiguous";
 }
 
+TEST(CpuSchedule, few_rows_of_a_short_k_pack_B) {
+  for (const auto& [rows, k] : {std::pair{1, 48}, {5, 80}, {16, 224}}) {
+    EXPECT_FALSE(schedule_for_few_rows({1, rows, 1000, k}, 1, true).skinny) << rows << " rows";
+    EXPECT_TRUE(schedule_for_few_rows({1, rows, 1000, k + 1}, 1, true).skinny) << rows << " rows";
+  }
+  EXPECT_FALSE(schedule_for_few_rows({1, 2, 1000, 192}, 4, true).skinny) << "int8";
+  EXPECT_TRUE(schedule_for_few_rows({1, 2, 1000, 193}, 4, true).skinny) << "int8";
+}
+
 TEST(CpuSchedule, a_second_skinny_pass_over_int8_needs_B_larger_than_L2) {
   const Index k = pool::cache_sizes().l2 / 1024;
   EXPECT_TRUE(schedule_for_few_rows({1, 8, 1024, k}, 4, true).skinny);
