@@ -19,6 +19,7 @@
 #include "ridge/pool/arena.h"
 #include "ridge/pool/isa.h"
 #include "ridge/tile/cpu/run_matmul.h"
+#include "ridge/tile/cpu/small.h"
 
 namespace ridge::ops {
 namespace {
@@ -67,6 +68,10 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   if (!is_store_only(call.epilogue) || p.d.dtype != (sums_are_integers ? DType::int32 : DType::f32))
     g.d.target = {to_tile_epilogue(call.epilogue, p.d.dtype), apply_epilogue,
                   is_store_only(call.epilogue) && p.d.dtype == DType::bf16};
+  if constexpr (a_bytes == 4 && b_bytes == 4)
+    if (threads == 1 && p.batch == 1 && g.d.target.write_tile == nullptr && layout.col_stride == 1 &&
+        tile::cpu::is_small_product(engine, g.a, g.b))
+      return tile::cpu::multiply_small(engine, g.a, g.b, static_cast<float*>(call.d), layout.row_stride);
   const tile::cpu::MatmulSizes sizes{p.batch, p.size};
   tile::cpu::run_kernel<Kernel>(g, sizes, engine, threads);
 }
