@@ -23,13 +23,14 @@ bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
 // Largest k, in elements, for which packing B along k takes less time than adding the lanes of each dot product. A
 // register block has two vectors of columns. Packing a column takes time proportional to k, the additions proportional
 // to the rows; they cost the same at k = 48 to 300 units for 1 to 16 rows (16 lanes), and at 20 to 55 (8 lanes). With 5
-// x 1487 results and k = 22, f32 has 64 GFLOP/s packed and 21 in place (Zen 4, one thread).
+// x 1487 results and k = 22, f32 has 64 GFLOP/s packed and 21 in place (Zen 5, one thread).
 Index max_short_k(const MatmulSizes& p, const Engine& e) {
   const Index lanes = e.cols / 2;
   return lanes * e.per_unit * std::clamp<Index>(p.size.m, 3, lanes - 2);
 }
 
-// True if a skinny schedule is faster.
+}  // namespace
+
 bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int threads) {
   const Engine& e = *o.engine;
   const bool packed = o.right->prepacked != nullptr, along_k = !packed && o.right->col_stride == 1;
@@ -65,6 +66,8 @@ bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int 
     return false;
   return true;
 }
+
+namespace {
 
 // Returns a schedule with one stage of k and several column blocks. With B across k the sums of a column block must
 // stay in cache: sums in scratch may take an eighth of the L2, sums in C 8 to 64 KiB per row. With B along k any number

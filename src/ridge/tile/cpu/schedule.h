@@ -54,6 +54,9 @@ Index stage_multiple(const Engine& engine, const Matrix& right);
 const Engine& choose_engine(const MatmulSizes& problem, const Engine& engine, const Matrix& right, bool right_uniform,
                             const pool::CacheSizes& core_caches = pool::cache_sizes());
 
+// True if a schedule for few rows, which read B once, is faster than the normal one.
+bool prefers_skinny_schedule(const MatmulSizes& problem, const MatmulOperands& operands, int threads);
+
 CpuSchedule choose_schedule(const MatmulSizes& problem, const MatmulOperands& operands, TileLimits limits, int threads);
 
 // Returns part `i` of the range 0 … count - 1, which is split into `parts` parts at multiples of `multiple`.

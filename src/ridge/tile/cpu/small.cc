@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ridge/base/ceil_div.h"
+#include "ridge/tile/cpu/schedule.h"
 
 namespace ridge::tile::cpu {
 namespace {
@@ -27,8 +28,11 @@ void pack_rows(const Packers& packers, const Matrix& m, Index row, Index lanes, 
 bool is_small_product(const Engine& e, const Matrix& a, const Matrix& b) {
   const bool reads_f32 = e.per_unit == 1 && e.step_multiple == 1 && e.left_tail == 0 && e.left_in_place &&
                          e.right_in_place && max_small_size % e.cols == 0;
-  return reads_f32 && a.cols > 0 && std::max({a.rows, a.cols, b.rows}) <= max_small_size && a.computed == nullptr &&
-         b.computed == nullptr && b.prepacked == nullptr;
+  if (!reads_f32 || a.cols == 0 || std::max({a.rows, a.cols, b.rows}) > max_small_size || a.computed != nullptr ||
+      b.computed != nullptr || b.prepacked != nullptr)
+    return false;
+  constexpr int bytes = sizeof(float);
+  return !prefers_skinny_schedule({1, {a.rows, b.rows, a.cols}}, {&e, bytes, bytes, &a, &b}, 1);
 }
 
 void multiply_small(const Engine& e, const Matrix& a, const Matrix& b, float* c, Index c_stride) {

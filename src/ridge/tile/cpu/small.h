@@ -1,6 +1,6 @@
 // Small f32 products on one thread. The schedule, the arenas and the workers of larger products take as long as the
-// multiply-adds of 64 x 64 x 64 elements, so these products call the register block without them, in the same order of
-// summation.
+// multiply-adds of 64 x 64 x 64 elements, so these products call the register block without them. The order of
+// summation is that of larger products, so fused kernels give the same bits.
 #pragma once
 
 #include "ridge/tile/cpu/engine.h"
