@@ -369,7 +369,8 @@ std::string render_text(const model::ModelCount& count, const std::vector<ModelO
   if (const std::string stages = stages_text(x.step()); !stages.empty()) add_line(out, "stages  " + stages);
   add_line(out, "bound  " + shares_text(x.step()));
   if (!x.fits())
-    add_line(out, "too large  for these chips; --chips 64 --best also divides layers, sequences and experts");
+    add_line(out, x.audio ? "too large  for these chips"
+                          : "too large  for these chips; --chips 64 --best also divides layers, sequences and experts");
   if (!x.reaches_rate())
     add_line(out, fmt::format("too slow  for {} tokens/s a sequence; these chips come closest", rate_text(*x.rate, 4)));
   for (const std::string& caveat : list_caveats(machines)) add_line(out, caveat);

@@ -57,8 +57,9 @@ Status solve_limits(const model::ModelConfig& config, const ModelRequest& reques
       ranks * static_cast<std::int64_t>(std::clamp(free / per_sequence, 0.0, static_cast<double>(max_sequences)));
   out.max_batch = std::min(batch, out.max_batch.value_or(batch));
   if (whole.kv_bytes_per_token == 0) return Done{};  // A state is as large for every context
-  RIDGE_TRY(context,
-            find_largest(max_tokens, free - stage.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
+  const std::int64_t positions =
+      config.learned_positions > 0 ? std::min(config.learned_positions, max_tokens) : max_tokens;
+  RIDGE_TRY(context, find_largest(positions, free - stage.activation_bytes, [&](std::int64_t tokens) -> Result<double> {
               double bytes = 0;
               for (const StageCache& part : stage.caches) {
                 layers.layers = {config.layers[static_cast<std::size_t>(part.layer)]};

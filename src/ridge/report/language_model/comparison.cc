@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
+#include "ridge/plan/model/serving.h"
 #include "ridge/report/language_model/answer_texts.h"
 #include "ridge/report/language_model/decoding.h"
 #include "ridge/report/text_parts.h"
@@ -193,7 +195,9 @@ std::vector<std::string> list_caveats(const Machines& machines) {
     else if ((is_predicted || has_first_token) && !x.first_token_predicted_s())
       out.push_back(missing_prediction_text("the first token", x.machine, first_token_remark(x)));
   }
-  const auto is_bound_rate = [](const ModelOnMachine& x) { return x.rate && !has_prediction(x) && !x.served; };
+  const auto is_bound_rate = [](const ModelOnMachine& x) {
+    return x.rate && !has_prediction(x) && !x.served && !x.audio && contains(measured_serving_machines, x.machine);
+  };
   if (std::any_of(machines.begin(), machines.end(), is_bound_rate))
     out.emplace_back("engines are slower than these bounds: --serve predicts one with --batch and --tp of the answer");
   return out;

@@ -179,10 +179,11 @@ function findLimits(model, query, decode) {
   if (capacity === null) return {maxBatch: null, maxContext: null};
   const free = capacity - decode.parameters - decode.scales;
   const each = (decode.cache + decode.activations) / query.batch;
+  const positions = model.learned_positions > 0 ? Math.min(model.learned_positions, MAX_TOKENS) : MAX_TOKENS;
   const cacheAt = (context) => evaluateStep(model, {...query, context}, 'decode', query.batch).cache;
   return {
     maxBatch: Math.trunc(Math.max(0, Math.min(free / each, MAX_SEQUENCES))),
-    maxContext: !model.has_cache ? null : largestThat((context) => cacheAt(context) <= free - decode.activations, MAX_TOKENS),
+    maxContext: !model.has_cache ? null : largestThat((context) => cacheAt(context) <= free - decode.activations, positions),
   };
 }
 
