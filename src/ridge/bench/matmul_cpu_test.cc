@@ -118,5 +118,14 @@ TEST(CpuProducts, RemovesLibraryEnvironmentVariables) {
   EXPECT_EQ(std::getenv("OPENBLAS_CORETYPE"), nullptr);
 }
 
+TEST(MatmulLibraries, NameTheVariableWhoseLibraryCannotBeLoaded) {
+  setenv("RIDGE_MKL", "/nowhere/libmkl_rt.so", 1);
+  EXPECT_EQ(
+      load_matmul_library("mkl", 1).error().to_string(),
+      "RIDGE_MKL: expected a library that can be loaded, found '/nowhere/libmkl_rt.so'\n  hint: set it to the path "
+      "of the library, with its directory in LD_LIBRARY_PATH\n");
+  unsetenv("RIDGE_MKL");
+}
+
 }  // namespace
 }  // namespace ridge

@@ -92,7 +92,8 @@ class Cblas : public MatmulLibrary {
 
 class OpenBlas : public Cblas {
  public:
-  explicit OpenBlas(int threads) : Cblas(choose_files("RIDGE_OPENBLAS", {"libopenblas.so.0"}), "OpenBLAS") {
+  static constexpr const char* variable = "RIDGE_OPENBLAS";
+  explicit OpenBlas(int threads) : Cblas(choose_files(variable, {"libopenblas.so.0"}), "OpenBLAS") {
     if (auto* set = find_function<void(int)>("openblas_set_num_threads")) set(threads);
     auto* config = find_function<char*()>("openblas_get_config");
     auto* core = find_function<char*()>("openblas_get_corename");
@@ -102,7 +103,8 @@ class OpenBlas : public Cblas {
 
 class Mkl : public Cblas {
  public:
-  explicit Mkl(int threads) : Cblas(choose_files("RIDGE_MKL", {"libmkl_rt.so.3", "libmkl_rt.so.2"}), "MKL") {
+  static constexpr const char* variable = "RIDGE_MKL";
+  explicit Mkl(int threads) : Cblas(choose_files(variable, {"libmkl_rt.so.3", "libmkl_rt.so.2"}), "MKL") {
     constexpr int intel_threads = 0, sequential = 1, gnu_threads = 3;  // Constants of MKL_Set_Threading_Layer
     if (auto* set_layer = find_function<int(int)>("MKL_Set_Threading_Layer")) {
       const bool has_intel_threads = dlopen("libiomp5.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
@@ -122,8 +124,13 @@ class Mkl : public Cblas {
 template <class Library>
 Result<std::unique_ptr<MatmulLibrary>> load_cblas(int threads, const char* file, const char* hint) {
   auto library = std::make_unique<Library>(threads);
+  const std::string searched = choose_files(Library::variable, {file}).front();
+  if (!library->is_loaded() && searched != file)
+    return absent_error(
+        fmt::format("{}: expected a library that can be loaded, found '{}'", Library::variable, searched),
+        "set it to the path of the library, with its directory in LD_LIBRARY_PATH");
   if (!library->is_loaded()) return absent_error(fmt::format("expected {}, found none", file), hint);
-  if (!library->is_usable()) return absent_error(fmt::format("{} lacks cblas_sgemm or cblas_sgemv", file));
+  if (!library->is_usable()) return absent_error(fmt::format("{} lacks cblas_sgemm or cblas_sgemv", searched));
   return std::unique_ptr<MatmulLibrary>(std::move(library));
 }
 

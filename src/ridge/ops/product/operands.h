@@ -56,6 +56,8 @@ int line_alignment(const TileOperand& x);
 // True if the copy engine can store D or add to it: the epilogue only rounds, and D is aligned for it.
 bool can_store_in_bulk(const MatmulCall& call);
 
+inline constexpr std::int64_t max_kernel_count = (std::int64_t{1} << 31) - 1024;  // Kernels count in 32 bits
+
 // Limits of the kernel for a few rows of D.
 inline constexpr std::int64_t max_gemv_rows = 4, max_gemv_columns = std::int64_t{1} << 31;
 

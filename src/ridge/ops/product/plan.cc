@@ -245,8 +245,6 @@ std::int64_t max_grouped_tiles(const MatmulConfig& c, const TileProblem& t) {
   return ceil_div(t.size.n, across) * (t.size.m / along + max_nonempty_groups(t));
 }
 
-constexpr std::int64_t max_kernel_count = (std::int64_t{1} << 31) - 1024;  // kernels count in 32 bits
-
 // Plans copies of operands that the copy engine cannot read, and those that are wanted. Copies of narrow operands are
 // transposed if the workspace suffices.
 void decide_copies(TileProblem& t, const OperandCopies& wanted, std::size_t workspace_bytes, MatmulPlan& plan) {

@@ -15,7 +15,6 @@ namespace {
 using Config = RegisterLoadsConfig;
 
 constexpr std::int64_t max_waves_of_splits = 2;
-constexpr std::int64_t max_count = (std::int64_t{1} << 31) - 1024;  // The kernel counts in 32 bits
 
 double to_double(std::int64_t x) { return static_cast<double>(x); }
 
@@ -67,7 +66,7 @@ std::optional<MatmulPlan> choose_splits(const TileProblem& t, double min_bytes, 
                                         std::size_t workspace_bytes, const DeviceNumbers& device) {
   const std::int64_t stages = ceil_div(t.size.k, std::int64_t{Config::k}), multiprocessors = device.multiprocessors;
   const double tiles = to_double(t.batch) * to_double(count_tiles(t, {config, swap}));
-  if (tiles * to_double(stages) > to_double(max_count)) return std::nullopt;
+  if (tiles * to_double(stages) > to_double(max_kernel_count)) return std::nullopt;
   MatmulPlan best{MatmulPlan::Path::register_loads, config, t.d_transposed};
   best.swapped_tile = swap;
   best.tiles = static_cast<std::int64_t>(tiles);
@@ -113,7 +112,7 @@ std::vector<MatmulPlan> list_register_loads_plans(const MatmulCall& call, std::s
   const auto suits_tiles = [&](const TileOperand& x) { return can_copy_engine_read(x, t.batch) && !is_narrow(x); };
   if (t.a.dtype != DType::f32 && t.size.k > Config::k && suits_tiles(t.a) && suits_tiles(t.b)) return out;
   if (!StoredFloats::contains(t.a.dtype) || t.grouped || t.windows || t.batch == 0 || t.size.m == 0 || t.size.n == 0 ||
-      t.size.k == 0 || largest > max_count)
+      t.size.k == 0 || largest > max_kernel_count)
     return out;
   const double min_bytes = min_product_bytes(call.problem);
   for (int config = 0; config < static_cast<int>(register_loads_configs.size()); ++config)

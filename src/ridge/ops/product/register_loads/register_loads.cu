@@ -11,7 +11,7 @@
 // of tiles that contain such elements are computed once more without tensor cores. Elements below 2^-108 have an
 // absolute error of up to 2^-134, because the parts reach the smallest bf16 number.
 //
-// bf16 and f16: an element is its only part.
+// Elements of bf16 and f16 are multiplied as they are.
 #include "ridge/ops/product/register_loads/multiply.h"
 
 #include <algorithm>
