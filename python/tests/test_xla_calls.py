@@ -92,6 +92,7 @@ class Runtime:
 
     def allocate(self, args):
         args = c.cast(args, c.POINTER(AllocateArgs)).contents
+        assert args.alignment <= 16  # XLA refuses more
         memory = torch.empty(args.size, dtype=torch.uint8, device="cuda")
         args.data = memory.data_ptr()
         self.scratch[args.data] = memory

@@ -26,7 +26,7 @@ struct PaddedOperand {  // sizes and layout of a matrix whose rows may be padded
 __global__ void fill_nan(std::uint32_t* p, std::size_t words) {
   for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < words;
        i += std::size_t{gridDim.x} * blockDim.x)
-    p[i] = 0xffffffff;  // NaN in all three formats
+    p[i] = 0xffffffff;  // NaN in all formats
 }
 __global__ void fill_matrix(void* data, PaddedOperand s, ElementFormat format, ValueKind kind, std::uint32_t seed,
                             std::int64_t nan_row) {
@@ -67,10 +67,7 @@ struct ErrorSummary {
 
 __device__ double read_operand(const EpilogueOperand& x, const void* data, std::int64_t b, std::int64_t r,
                                std::int64_t c) {
-  ElementFormat s = ElementFormat::f32;
-  if (x.dtype == DType::bf16) s = ElementFormat::bf16;
-  if (x.dtype == DType::f16) s = ElementFormat::f16;
-  return read_element(s, data, b * x.batch_stride + r * x.row_stride + c * x.col_stride);
+  return read_element(element_format(x.dtype), data, b * x.batch_stride + r * x.row_stride + c * x.col_stride);
 }
 
 // Computes the expected value `y` and the allowed error `tolerance` from the sum of a dot product.
@@ -82,7 +79,12 @@ __device__ void apply_epilogue(const CheckInput& x, double sum, double magnitude
   if (x.p.d.dtype == DType::f16) unit = 0x1p-11;
   const double least = x.p.d.dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
   y = e.alpha * sum;
-  tolerance = 2.0 * static_cast<double>(x.p.size.k) * 0x1p-24 * magnitude * fabs(double{e.alpha}) + 0x1p-23 * fabs(y);
+  // Operands of tf32 lose 13 bits, and sums of 128 products of e4m3 keep 13 bits.
+  double product_error = 0;
+  if (x.p.a.dtype == DType::tf32) product_error = 0x1p-9;
+  if (x.p.a.dtype == DType::e4m3) product_error = 0x1p-6;
+  tolerance = (2.0 * static_cast<double>(x.p.size.k) * 0x1p-24 + product_error) * magnitude * fabs(double{e.alpha}) +
+              0x1p-23 * fabs(y);
   if (e.bias.data) {
     const double v = read_operand(e.bias, e.bias.data, b, r, c);
     y += v;
@@ -114,12 +116,7 @@ __device__ void apply_epilogue(const CheckInput& x, double sum, double magnitude
 }
 
 __global__ void find_max_error(CheckInput x, ErrorSummary* summary) {
-  ElementFormat in = ElementFormat::f32;
-  if (x.p.a.dtype == DType::bf16) in = ElementFormat::bf16;
-  if (x.p.a.dtype == DType::f16) in = ElementFormat::f16;
-  ElementFormat out = ElementFormat::f32;
-  if (x.p.d.dtype == DType::bf16) out = ElementFormat::bf16;
-  if (x.p.d.dtype == DType::f16) out = ElementFormat::f16;
+  const ElementFormat in = element_format(x.p.a.dtype), out = element_format(x.p.d.dtype);
   const std::int64_t all = x.p.batch * x.p.size.m * x.p.size.n;
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
        i += std::int64_t{gridDim.x} * blockDim.x) {
@@ -505,8 +502,9 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   }
   DType in = r.one_in(2) ? DType::bf16 : DType::f16;
   if (r.one_in(5)) in = DType::f32;
-  const DType out =
-      r.one_in(2) ? in : std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
+  if (r.one_in(4)) in = r.one_in(2) ? DType::e4m3 : DType::tf32;
+  DType out = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
+  if (StoredFloats::contains(in) && r.one_in(2)) out = in;
   p.a = random_layout(r, in, p.batch, p.size.m, p.size.k, r.one_in(3), r.one_in(4));
   p.b = random_layout(r, in, p.batch, p.size.k, p.size.n, !r.one_in(3), r.one_in(4));
   p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, r.one_in(4), false);
@@ -535,7 +533,7 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   c.constant_b = r.one_in(4);
   c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
-  if (in == DType::f32 || r.one_in(4))
+  if (in == DType::f32 || (in != DType::e4m3 && r.one_in(4)))
     c.candidate = r.below(20) - 10;
   else if (!r.one_in(3))
     c.config = r.below(static_cast<int>(ops::sm90_kernel_configs.size()));

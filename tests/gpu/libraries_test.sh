@@ -14,5 +14,5 @@ tools=$(dirname -- "${BASH_SOURCE[0]}")/../../tools/times
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cmake --build "$build" --target ridge_geglu ridge_attention
-python3 "$tools/geglu_times.py" "$build/libridge_geglu.so" "$folder/geglu.json" --rounds 1 512,256
-python3 "$tools/attention_times.py" "$build/libridge_attention.so" "$folder/attention.json" --rounds 1 short
+python3 "$tools/geglu_times.py" "$build/libridge_geglu.so" "$folder/geglu.json" 512,256 --rounds 1
+python3 "$tools/attention_times.py" "$build/libridge_attention.so" "$folder/attention.json" short --rounds 1

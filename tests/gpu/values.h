@@ -3,6 +3,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include "support.h"
 
@@ -30,10 +31,12 @@ __device__ inline float random_value(ValueKind kind, std::uint64_t i, std::uint3
 __device__ inline void write_element(ElementFormat format, void* data, std::int64_t i, float x) {
   if (format == ElementFormat::f32) static_cast<float*>(data)[i] = x;
   if (format == ElementFormat::bf16) static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
+  if (format == ElementFormat::e4m3) static_cast<__nv_fp8_e4m3*>(data)[i] = __nv_fp8_e4m3(x);
   if (format == ElementFormat::f16) static_cast<__half*>(data)[i] = __float2half(x);
 }
 __device__ inline double read_element(ElementFormat format, const void* data, std::int64_t i) {
   if (format == ElementFormat::f32) return static_cast<const float*>(data)[i];
+  if (format == ElementFormat::e4m3) return float(static_cast<const __nv_fp8_e4m3*>(data)[i]);
   if (format == ElementFormat::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
   return __half2float(static_cast<const __half*>(data)[i]);
 }

@@ -62,25 +62,31 @@ void read_attention_backward(const Json& result, Results& to) {
   }
 }
 
-// Reads the times of plans with register loads. Rows have the times of several plans in `tuned`. Operands are packed,
-// in the order that `op` says for A and B.
+// Returns the call of a row of `ridge bench matmul`. Operands are packed, in the order that `op` says for A and B.
+Result<MatmulCall> read_call(const Json& row) {
+  const auto size = [&](const char* key) { return row[key].get<std::int64_t>(); };
+  const auto op = row["op"].get<std::string>();
+  const std::int64_t m = size("m"), n = size("n"), k = size("k");
+  const auto dtype = parse_dtype(row["dtype"].get<std::string>()), out = parse_dtype(row["out"].get<std::string>());
+  if (!dtype || !out) return input_error(fmt::format("unknown dtype {} or {}", row["dtype"].dump(), row["out"].dump()));
+  const auto layout = [&](DType of, bool transposed, std::int64_t rows, std::int64_t cols) {
+    return MatrixLayout{of, transposed ? 1 : cols, transposed ? rows : 1, rows * cols};
+  };
+  MatmulCall call;
+  call.problem = {1,
+                  {m, n, k},
+                  layout(*dtype, op == "tn" || op == "tt", m, k),
+                  layout(*dtype, op == "linear" || op == "tt", k, n),
+                  layout(*out, false, m, n)};
+  return call;
+}
+
+// Reads the times of plans with register loads. Rows have the times of several plans in `tuned`.
 Status read_register_loads(const Json& result, std::vector<TimedRegisterLoads>& to) {
   for (const Json& row : result["rows"])
     for (const Json& plan : row["tuned"]) {
-      const auto size = [&](const char* key) { return row[key].get<std::int64_t>(); };
-      const auto op = row["op"].get<std::string>();
-      const std::int64_t m = size("m"), n = size("n"), k = size("k");
-      const auto dtype = parse_dtype(row["dtype"].get<std::string>());
-      if (!dtype) return input_error(fmt::format("unknown dtype {}", row["dtype"].dump()));
-      TimedRegisterLoads x{.call = {}, .choice = {}, .measured_s = plan["measured_s"].get<double>()};
-      const auto layout = [&](bool transposed, std::int64_t rows, std::int64_t cols) {
-        return MatrixLayout{*dtype, transposed ? 1 : cols, transposed ? rows : 1, rows * cols};
-      };
-      x.call.problem = {1,
-                        {m, n, k},
-                        layout(op == "tn" || op == "tt", m, k),
-                        layout(op == "linear" || op == "tt", k, n),
-                        layout(false, m, n)};
+      RIDGE_TRY(call, read_call(row));
+      TimedRegisterLoads x{.call = call, .choice = {}, .measured_s = plan["measured_s"].get<double>()};
       x.choice.splits = plan["split"].get<std::int64_t>();
       for (int config = 0; config < static_cast<int>(cuda::register_loads_configs.size()); ++config)
         for (const bool swap : {false, true})
@@ -89,6 +95,26 @@ Status read_register_loads(const Json& result, std::vector<TimedRegisterLoads>& 
             x.choice.swap = swap;
             to.push_back(x);
           }
+    }
+  return Done{};
+}
+
+// Reads the times of plans of tiles without copies. Kernels for groups have the names of others.
+Status read_tiles(const Json& result, std::vector<TimedTiles>& to) {
+  constexpr tile::SplitMode split_modes[] = {tile::SplitMode::split_k, tile::SplitMode::cluster_split_k,
+                                             tile::SplitMode::stream_k, tile::SplitMode::cooperative_split_k};
+  for (const Json& row : result["rows"])
+    for (const Json& plan : row["tuned"]) {
+      RIDGE_TRY(call, read_call(row));
+      TimedTiles x{.call = call, .choice = {}, .measured_s = plan["measured_s"].get<double>()};
+      x.choice.split.splits = plan["split"].get<int>();
+      for (const tile::SplitMode split_mode : split_modes)
+        if (plan["split_mode"] == cuda::describe_split(split_mode).name) x.choice.split.split_mode = split_mode;
+      for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config)
+        if (plan["copies"] == 0 && plan["kernel"] == config_name(config) && !sm90_kernel_configs[config].grouped) {
+          x.choice.config = config;
+          to.push_back(x);
+        }
     }
   return Done{};
 }
@@ -194,6 +220,8 @@ std::vector<double> ratios_of(const std::string& kind, const Samples& samples, c
        {std::pair{"f32_product", &results.f32_products}, {"unaligned_product", &results.unaligned_products}})
     for (const TimedRegisterLoads& x : kind == timed ? *products : std::vector<TimedRegisterLoads>())
       out.push_back(x.measured_s / cuda::predict_register_loads_seconds(x.call, x.choice, *h200));
+  if (kind == "narrow_product")
+    for (const TimedTiles& x : results.narrow_products) out.push_back(1 / tiles_ratio(x, form, *h200));
   if (kind == "library_elsewhere") return results.library;
   if (kind == "untimed") return untimed_ratios(samples, form);
   if (out.empty()) return loop_interval(results, kind, *h200);
@@ -207,8 +235,9 @@ Result<Results> read_results(const std::string& root) {
   const auto attention = in("h100_attention.json"), backward = in("h100_attention_backward.json"),
              geglu = in("h200_geglu.json"), streams = in("h200_stream.json"), repeats = in("h200_repeats.json"),
              suite = in("h100_matmul_suite.json"), f32_products = in("h200_f32_products.json"),
-             unaligned = in("h200_unaligned_products.json");
-  for (const auto* each : {&attention, &backward, &geglu, &streams, &repeats, &suite, &f32_products, &unaligned})
+             unaligned = in("h200_unaligned_products.json"), narrow = in("h200_narrow_products.json");
+  for (const auto* each :
+       {&attention, &backward, &geglu, &streams, &repeats, &suite, &f32_products, &unaligned, &narrow})
     if (!*each) return each->error();
   RIDGE_TRY(epilogue_day, read_epilogue_day(root));
   Results out;
@@ -217,7 +246,8 @@ Result<Results> read_results(const std::string& root) {
   try {
     out.h100 = attention->at("device").get<std::string>();
     out.h200 = streams->at("device").get<std::string>();
-    for (const Json* each : {&*attention, &*backward, &*streams, &*repeats, &*suite, &*f32_products, &*unaligned})
+    for (const Json* each :
+         {&*attention, &*backward, &*streams, &*repeats, &*suite, &*f32_products, &*unaligned, &*narrow})
       out.day = std::max(out.day, each->at("day").get<std::string>());
     read_passes(*geglu, out);
     read_attention(*attention, out);
@@ -225,6 +255,8 @@ Result<Results> read_results(const std::string& root) {
     read_streams(*streams, *repeats, out);
     RIDGE_TRY_STATUS(read_register_loads(*f32_products, out.f32_products));
     RIDGE_TRY_STATUS(read_register_loads(*unaligned, out.unaligned_products));
+    RIDGE_TRY_STATUS(read_register_loads(*narrow, out.tf32_products));
+    RIDGE_TRY_STATUS(read_tiles(*narrow, out.narrow_products));
     if (const Status read = read_library(*suite, "h100", out); !read) return read.error();
     RIDGE_TRY(loops, read_loops(root, out.h200));
     out.loops = std::move(loops);
@@ -232,6 +264,12 @@ Result<Results> read_results(const std::string& root) {
     return input_error(fmt::format("a file of '{}/results' has an unexpected format: {}", root, e.what()));
   }
   return out;
+}
+
+double tiles_ratio(const TimedTiles& timed, const Form& form, const DeviceNumbers& device) {
+  constexpr std::size_t workspace_bytes = std::size_t{1} << 30;
+  const auto plan = cuda::make_uncorrected_plan(timed.call, workspace_bytes, device, timed.choice, form.model);
+  return plan ? plan->plan.predicted_s / timed.measured_s : 1;
 }
 
 double pass_seconds(const TimedPass& pass, const KernelConstants& n, const DeviceNumbers& device) {

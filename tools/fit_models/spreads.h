@@ -28,6 +28,11 @@ struct TimedRegisterLoads {  // A product by the kernel of ops/product/register_
   ops::cuda::RegisterLoadsChoice choice;
   double measured_s = 0;
 };
+struct TimedTiles {  // A product of operands that have not 16 bits, by a kernel of tiles without copies
+  ops::MatmulCall call;
+  ops::cuda::PlanChoice choice;
+  double measured_s = 0;
+};
 struct TimedStream {
   double bytes = 0, instructions = 0, measured_s = 0;
 };
@@ -36,13 +41,16 @@ struct Results {
   std::vector<TimedPass> passes;
   std::vector<TimedAttention> attention;
   std::vector<TimedAttentionBackward> attention_backward;
-  std::vector<TimedRegisterLoads> f32_products, unaligned_products;
+  std::vector<TimedRegisterLoads> f32_products, unaligned_products, tf32_products;
+  std::vector<TimedTiles> narrow_products;
   std::vector<TimedStream> streams;
   std::vector<TimedLoop> loops;
   std::vector<double> library = {};  // measured over predicted on a machine that was not fitted
 };
 Result<Results> read_results(const std::string& root);
 
+// Returns the prediction over the measured time.
+double tiles_ratio(const TimedTiles& timed, const Form& form, const ops::DeviceNumbers& device);
 double pass_seconds(const TimedPass& pass, const ops::KernelConstants& numbers, const ops::DeviceNumbers& device);
 double attention_seconds(const TimedAttention& timed, const ops::DeviceNumbers& device);
 

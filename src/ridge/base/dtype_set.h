@@ -45,11 +45,13 @@ template <DType... members> struct DTypeSet {
 };
 
 using SixteenBitFloats = DTypeSet<DType::bf16, DType::f16>;
-using StoredFloats = DTypeSet<DType::f32, DType::bf16, DType::f16>;                 // widened to f32 when loaded
-using ReducedDTypes = DTypeSet<DType::f32, DType::bf16, DType::f16, DType::int32>;  // combined across ranks
+using StoredFloats = DTypeSet<DType::f32, DType::bf16, DType::f16>;  // widened to f32 when loaded
+using RoundedFloats = DTypeSet<DType::f32, DType::tf32, DType::bf16, DType::f16, DType::e4m3>;  // see `round_to`
+using ReducedDTypes = DTypeSet<DType::f32, DType::bf16, DType::f16, DType::int32>;              // combined across ranks
 
 // All dtypes with a storage type (float16.h).
-using StorageDTypes = DTypeSet<DType::f32, DType::bf16, DType::f16, DType::e4m3, DType::int32, DType::int8>;
+using StorageDTypes =
+    DTypeSet<DType::f32, DType::tf32, DType::bf16, DType::f16, DType::e4m3, DType::int32, DType::int8>;
 
 // Returns the value of a stored element; integers are exact.
 template <class T> constexpr double to_double(T x) {
@@ -58,14 +60,16 @@ template <class T> constexpr double to_double(T x) {
   else
     return to_float(x);
 }
-// Rounds to a type of StoredFloats.
+// Rounds to a type of RoundedFloats.
 template <class T> constexpr T round_to(float x) {
   if constexpr (std::is_same_v<T, Bf16>)
     return to_bf16(x);
   else if constexpr (std::is_same_v<T, F16>)
     return to_f16(x);
+  else if constexpr (std::is_same_v<T, E4m3>)
+    return to_e4m3(x);
   else {
-    static_assert(std::is_same_v<T, float>, "round_to: expected f32, bf16 or f16");
+    static_assert(std::is_same_v<T, float>, "round_to: expected a type of RoundedFloats");
     return x;
   }
 }

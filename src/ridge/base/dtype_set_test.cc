@@ -37,6 +37,7 @@ TEST(DTypeSet, ChoosesTheStorageTypeOfEachMemberAndNoneForOthers) {
   EXPECT_EQ(chosen_types<SixteenBitFloats>(), (Names{{DType::bf16, "Bf16"}, {DType::f16, "F16"}}));
   EXPECT_EQ(chosen_types<StoredFloats>(), (Names{{DType::f32, "float"}, {DType::bf16, "Bf16"}, {DType::f16, "F16"}}));
   EXPECT_EQ(chosen_types<StorageDTypes>(), (Names{{DType::f32, "float"},
+                                                  {DType::tf32, "float"},
                                                   {DType::bf16, "Bf16"},
                                                   {DType::f16, "F16"},
                                                   {DType::e4m3, "E4m3"},

@@ -91,6 +91,7 @@ template <int mantissa, int bias> [[gnu::always_inline]] constexpr float code_to
 // C++ type of a dtype in memory.
 template <DType dtype> struct Storage;
 template <> struct Storage<DType::f32> { using type = float; };
+template <> struct Storage<DType::tf32> { using type = float; };
 template <> struct Storage<DType::bf16> { using type = Bf16; };
 template <> struct Storage<DType::f16> { using type = F16; };
 template <> struct Storage<DType::e4m3> { using type = E4m3; };

@@ -1,7 +1,7 @@
 // The types that Hopper's matrix instructions multiply (wgmma). An instruction multiplies 32 bytes along k, and the
-// copy engine (TMA) swizzles 128 bytes: of bf16 these are 16 and 64 elements, of an 8-bit type 32 and 128. Kernels,
-// launchers and the planner derive their numbers of elements from these bytes. docs/add_a_dtype.md lists what a new
-// type needs.
+// copy engine (TMA) swizzles 128 bytes: of bf16 these are 16 and 64 elements, of an 8-bit type 32 and 128, and of tf32,
+// which is stored as f32, 8 and 32. Kernels, launchers and the planner derive their numbers of elements from these
+// bytes. docs/add_a_dtype.md lists what a new type needs.
 #pragma once
 
 #include "ridge/base/dtype_set.h"
@@ -11,14 +11,16 @@ namespace ridge {
 inline constexpr int wgmma_bytes = 32, swizzle_bytes = 128;
 
 // Operands of products. Gated layers and attention have `SixteenBitFloats`.
-using OperandDTypes = SixteenBitFloats;
+using OperandDTypes = DTypeSet<DType::bf16, DType::f16, DType::e4m3, DType::tf32>;
 
 template <class T> struct OperandType {
   static_assert(OperandDTypes::stores_as<T>(), "expected a type of OperandDTypes");
   static constexpr int bytes = sizeof(T);
   static constexpr int k = wgmma_bytes / bytes;            // elements along k that one instruction multiplies
   using Result = std::conditional_t<bytes == 2, T, Bf16>;  // type of D in kernels, which store pairs of 16 bits
-  using Word = decltype(T::bits);                          // integer with the bits of an element
+  // The integer with the bits of an element
+  using Word =
+      std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>;
 };
 
 // The same numbers for a dtype.

@@ -7,6 +7,8 @@ namespace {
 
 TEST(OperandType, CountsElementsInTheBytesOfTheHardware) {
   EXPECT_EQ(OperandType<Bf16>::k, 16);
+  EXPECT_EQ(OperandType<E4m3>::k, 32);
+  EXPECT_EQ(OperandType<float>::k, 8) << "tf32";
   EXPECT_EQ(operand_bytes(DType::f32), 4);
   EXPECT_EQ(swizzled_elements(DType::f16), 64);
   EXPECT_EQ(swizzled_elements(DType::e4m3), 128);

@@ -18,7 +18,7 @@ namespace ridge {
 // A[k,m]ᵀ·B[n,k]ᵀ.
 struct BenchmarkShape {
   std::string op;
-  DType dtype = DType::f32;  // operands: f32, bf16, f16 or int8; on a device bf16, f16 or e4m3
+  DType dtype = DType::f32;  // dtype of the operands
   DType out = DType::f32;    // the operands' dtype, or f32; int32 for int8
   ProductSize size = {};
   std::optional<DType> weights = {};   // B's dtype if it is int8 and A's is not

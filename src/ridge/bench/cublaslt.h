@@ -21,6 +21,7 @@ class CublasLt {
     ProductSize size;
     bool a_transposed = false, b_transposed = false;  // A[k, m], B[n, k]
     DType dtype = DType::bf16, out = DType::bf16;     // out may also be f32
+    bool fast_accumulation = false;                   // True if sums of e4m3 may keep only 13 bits
   };
   static constexpr int max_heuristics = 8;
 

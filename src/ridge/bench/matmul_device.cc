@@ -116,8 +116,8 @@ class ProductComparison {
       RIDGE_TRY_STATUS(queue_.fill_normal(pool_data(), s.dtype, pool_bytes * 8 / dtype_bits(s.dtype), 1));
       filled_dtype_ = s.dtype;
     }
-    a_bytes_ = round_up_to_kib(s.size.m * s.size.k * 2);
-    b_bytes_ = round_up_to_kib(s.size.n * s.size.k * 2);
+    a_bytes_ = round_up_to_kib(s.size.m * s.size.k * dtype_bits(s.dtype) / 8);
+    b_bytes_ = round_up_to_kib(s.size.n * s.size.k * dtype_bits(s.dtype) / 8);
     d_bytes_ = round_up_to_kib(s.size.m * s.size.n * dtype_bits(s.out) / 8);
     set_count_ = std::max<std::int64_t>(
         1, std::min({cold_bytes / (a_bytes_ + b_bytes_ + d_bytes_) + 1, pool_bytes / (a_bytes_ + b_bytes_),
@@ -302,7 +302,7 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const auto machine = guess_device_machine(properties);
   std::vector<BenchmarkShape> timed;
   for (const BenchmarkShape& shape : shapes)
-    if (StoredFloats::contains(shape.dtype) && ProductComparison::fits_pool(shape)) timed.push_back(shape);
+    if (RoundedFloats::contains(shape.dtype) && ProductComparison::fits_pool(shape)) timed.push_back(shape);
   RIDGE_TRY_STATUS(time_rows(out, timed, options, [&](const BenchmarkShape& shape) {
     const double per_cycle = machine ? matrix_flops_per_cycle(*machine, shape.dtype).value_or(0) : 0;
     return products.compare_product(shape, per_cycle * properties.multiprocessors);
@@ -312,7 +312,8 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const std::string version = fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
   out.notes.push_back("library: cuBLASLt " + version);
   if (skipped > 0)
-    out.notes.push_back(fmt::format("skipped {} rows: neither bf16, f16 nor f32, or larger than the pool", skipped));
+    out.notes.push_back(
+        fmt::format("skipped {} rows: none of {}, or larger than the pool", skipped, RoundedFloats::names()));
   out.settings["baseline"] = {{"library", "cuBLASLt"}, {"version", version}, {"heuristics", 8}};
   out.settings["passed_over"] = skipped;
   return out;

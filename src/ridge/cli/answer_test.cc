@@ -236,6 +236,17 @@ TEST_F(CliTest, AcceptsSizesAndProgramInAnyPosition) {
                   "ridge: dimension 'B' is given twice, as 1 and as 2\n  hint: give each dimension once\n");
 }
 
+TEST_F(CliTest, RunsNarrowFloatsOnACpu) {  // `run` compares each result with fp64
+  for (const char* program :
+       {"e4m3[M, K] * e4m3[K, N] -> bf16[M, N]", "e4m3[M, K] * bf16[N, K] -> f32[M, N]",
+        "e4m3[M, K] * int8[K, N] -> f32[M, N]", "tf32[K, M] * tf32[K, N] -> f32[M, N]",
+        "tf32[M, K] * bf16[K, N] -> f32[M, N]", "x: e4m3[A, M, C]  w: e4m3[N, A, C]\ny: f16[M, N] = x * w"}) {
+    const ProcessResult outcome =
+        ridge({"run", program, "-d", "M=13", "-d", "N=37", "-d", "K=130", "-d", "A=3", "-d", "C=11", "--runs", "1"});
+    EXPECT_EQ(outcome.code, 0) << program << outcome.err;
+  }
+}
+
 TEST_F(CliTest, RejectsUnusedOptions) {
   const auto refused = [&](const std::vector<std::string>& options, const std::string& message) {
     std::vector<std::string> words{"explain", matmul, "--on", "h100", "B=16", "D=8", "F=4"};

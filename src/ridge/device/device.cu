@@ -205,10 +205,10 @@ Status Queue::set_bytes(void* to, int byte, std::int64_t bytes) const {
 Status Queue::fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const {
   if (elements == 0) return Done{};
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((elements + 255) / 256, 4096));
-  const bool is_filled = StoredFloats::dispatch(dtype, [&]<class T>() {
+  const bool is_filled = RoundedFloats::dispatch(dtype, [&]<class T>() {
     fill_normal_kernel<<<blocks, 256, 0, stream()>>>(static_cast<T*>(to), static_cast<std::uint64_t>(elements), seed);
   });
-  if (!is_filled) return dtype_error<StoredFloats>("random numbers in device memory", dtype);
+  if (!is_filled) return dtype_error<RoundedFloats>("random numbers in device memory", dtype);
   return to_status(cudaGetLastError(), "filling memory");
 }
 Status Queue::synchronize() const { return to_status(cudaStreamSynchronize(stream()), "running what was queued"); }

@@ -37,7 +37,8 @@ struct Reference {
   // Statements of one kernel, sorted. Results that one of them passes to another are recomputed in fp64, because the
   // kernel does not round them to the stored dtype.
   std::vector<int> kernel_statements = {};
-  GeluTolerance gelu = {};  // tolerance of that kernel
+  GeluTolerance gelu = {};       // tolerance of that kernel
+  bool on_tensor_cores = false;  // true if a device multiplies, which rounds sums of tf32 and of 8-bit floats
 
   // Evaluates the elements `indices` (flat, row-major) of the statement's result.
   std::vector<Expected> evaluate_elements(const Statement& statement, const std::vector<std::int64_t>& indices) const;

@@ -225,6 +225,7 @@ class ProgramRunner {
 
   void check_results() {
     Reference reference{program_, explanation_.dims, {}, options_.in.empty(), out_.threads};
+    reference.on_tensor_cores = plan_.fusion.target == Target::cuda;
     for (std::size_t i = 0; i < program_.tensors.size(); ++i) reference.tensors.push_back(storage_[i].array());
     for (std::size_t i = 0; i < plan_.fusion.groups.size(); ++i) {
       const FusionGroup& group = plan_.fusion.groups[i];

@@ -17,7 +17,8 @@ namespace ridge::ops {
 struct KernelConstants {
   double gemv_cycles_per_line, gemv_cycles_per_word, gemv_wait_cycles;
   double f32_load_cycles, f32_unaligned_cycles;
-  double register_load_cycles, register_transpose_cycles;
+  double register_load_cycles, register_transpose_cycles, tf32_load_cycles;
+  double piece_cycles, left_load_cycles;
   double register_item_cycles, register_split_cycles;
   double gated_pass_launch_cycles, gated_pass_memory_share;  // Backward pass over h of a gated layer
   double plain_flops_per_cycle, lanes_per_multiprocessor, multiply_adds_per_cycle;

@@ -340,7 +340,7 @@ Shape order_axis_last(Shape shape, std::size_t channel_axis) {
 Reason device_convolution_blocker(const Program& program, const std::vector<Shape>& shapes, const Expression& conv) {
   const std::vector<int> in = expression_operands(conv);
   const DType x = program.tensors[in[0]].dtype, w = program.tensors[in[1]].dtype;
-  if (x != w || !OperandDTypes::contains(x))
+  if (x != w || !SixteenBitFloats::contains(x))
     return fmt::format("{} multiplies {} by {}: tensor cores take two bf16 or two f16",
                        program.tensors[conv.result].name, dtype_name(x), dtype_name(w));
   const auto shape_of = [&](int t) { return with_aligned_pixels(channels_last(shapes[t], *conv.routine)); };

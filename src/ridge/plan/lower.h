@@ -58,6 +58,8 @@ std::vector<std::string> row_block_dimensions(const Program& program, const std:
 
 // Returns a step that copies `from` to `to` element by element, with a change of order or dtype.
 PlanStep make_copy_step(int group, const View& from, const View& to, std::string description);
+// Adds a step that copies a tensor of any dtype in memory to another order, or to f32, bf16 or f16.
+void add_copy(Lowering& to, int group, const View& from, const View& copy, std::string description);
 
 // Returns a view of a new or existing buffer with 0, 1, 2, … along the axis of an index node, or with the sequence
 // number of each element for a sequence node.

@@ -6,6 +6,7 @@
 
 #include "ridge/base/check.h"
 #include "ridge/base/contains.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
 
@@ -62,22 +63,37 @@ class ProductOperands {
   const ProductDims& product_dims() const { return dims_; }
 
   // Returns the dtype in which an operand is given to the product. Equal dtypes need no conversion, nor does int8
-  // (weights) with any other, nor a block-scaled operand; else both become f32, which is exact for bf16 and f16.
+  // (weights) with any other, nor a block-scaled operand. Two operands of e4m3 stay so on a device, in the order that
+  // they have in memory; with f32 they become f32, and else 16 bits, which are exact. All others become f32, which is
+  // exact, too.
   DType math_dtype(int one, int other) const {
     const DType a = to_.dtype_of(one), b = to_.dtype_of(other);
     if (is_block_scaled(a)) return a;
     if (is_block_scaled(b)) return dequantized_dtype(a, b);
+    if (a == DType::e4m3 && b == DType::e4m3)
+      return to_.plan.fusion.target == Target::cuda && is_matrix(one) && is_matrix(other) ? a : DType::bf16;
+    if (a == DType::e4m3 || b == DType::e4m3) {
+      const DType wider = a == DType::e4m3 ? b : a;
+      if (wider == DType::int8) return a == DType::int8 ? a : DType::bf16;
+      return SixteenBitFloats::contains(wider) ? wider : DType::f32;
+    }
     return a == b || a == DType::int8 || b == DType::int8 ? a : DType::f32;
   }
 
   MatrixOperand prepare_operand(int tensor, DType math, const DimList& rows, const DimList& cols) {
-    const View& view = to_.view_of(tensor);
-    const auto direct = view.dtype == math ? matrix_layout(view, dims_.batch, rows, cols) : std::nullopt;
-    if (direct) return {view.buffer, *direct};
-    const Shape shape = contiguous_shape(view.shape, concat_dims(dims_.batch, rows, cols));
-    const View copy{to_.add_buffer(math, count_elements(shape)), math, shape};
-    to_.plan.steps.push_back(make_copy_step(group_, view, copy, describe_copy(tensor, view, copy)));
-    return {copy.buffer, *matrix_layout(copy, dims_.batch, rows, cols)};
+    View view = to_.view_of(tensor);
+    if (view.dtype == DType::tf32) view.dtype = DType::f32;  // its dtype in memory
+    const DType stored = math == DType::tf32 ? DType::f32 : math;
+    const auto direct = view.dtype == stored ? matrix_layout(view, dims_.batch, rows, cols) : std::nullopt;
+    if (direct) return {view.buffer, with_dtype(*direct, math)};
+    const DimList order = concat_dims(dims_.batch, rows, cols);
+    const Shape shape = contiguous_shape(view.shape, order);
+    const View copy{to_.add_buffer(stored, count_elements(shape)), stored, shape};
+    const std::string description = describe_copy(tensor, view, copy);
+    view.shape.clear();
+    for (const std::string& dim : order) view.shape.push_back(axis_along(to_.shape_of(tensor), dim));
+    add_copy(to_, group_, view, copy, description);
+    return {copy.buffer, with_dtype(*matrix_layout(copy, dims_.batch, rows, cols), math)};
   }
 
   std::string describe_copy(int tensor, const View& from, const View& to) const {
@@ -99,6 +115,18 @@ class ProductOperands {
   }
 
  private:
+  static ops::MatrixLayout with_dtype(ops::MatrixLayout layout, DType dtype) {
+    layout.dtype = dtype;
+    return layout;
+  }
+  // True if strides can express the operand as a matrix, so that it needs no copy.
+  bool is_matrix(int tensor) const {
+    const View& view = to_.view_of(tensor);
+    const auto has = [&](const std::string& dim) { return has_axis(view.shape, dim); };
+    const bool is_left = std::ranges::all_of(dims_.m, has) && std::ranges::none_of(dims_.n, has);
+    return matrix_layout(view, dims_.batch, is_left ? dims_.m : dims_.k, is_left ? dims_.k : dims_.n).has_value();
+  }
+
   Lowering& to_;
   int group_;
   ProductDims dims_;

@@ -122,21 +122,6 @@ bool is_dense(const Shape& shape) {
                     [](const SizedAxis& a, const SizedAxis& b) { return a.extent == 1 || a.stride == b.stride; });
 }
 
-// Adds a step that copies a tensor to another order or dtype.
-static void add_copy(Lowering& to, int group, const View& from, const View& copy, std::string description) {
-  if (StoredFloats::contains(from.dtype)) {
-    to.plan.steps.push_back(make_copy_step(group, from, copy, std::move(description)));
-    return;
-  }
-  ops::RunningSumLoops sums{from.dtype, copy.dtype, {}, {}};  // sums of one element each
-  for (std::size_t i = 0; i < copy.shape.size(); ++i)
-    sums.axes.push_back({copy.shape[i].extent, from.shape[i].stride, 0, copy.shape[i].stride});
-  to.plan.steps.push_back({.group = group,
-                           .kernel = std::move(sums),
-                           .buffers = {from.buffer, copy.buffer},
-                           .copy_description = std::move(description)});
-}
-
 int convert_tensor(Lowering& to, int group, int tensor, DType dtype) {
   View view = to.view_of(tensor);
   if (view.dtype == dtype) return view.buffer;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ridge/base/contains.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
 #include "ridge/program/routine.h"
@@ -263,6 +264,20 @@ PlanStep make_copy_step(int group, const View& from, const View& to, std::string
   chain.steps = {{.op = ChainOp::load, .slot = 0}, {.op = ChainOp::store, .slot = 1}};
   chain.registers = 1;
   return {group, chain, {from.buffer, to.buffer}, std::move(what)};
+}
+
+void add_copy(Lowering& to, int group, const View& from, const View& copy, std::string description) {
+  if (StoredFloats::contains(from.dtype)) {
+    to.plan.steps.push_back(make_copy_step(group, from, copy, std::move(description)));
+    return;
+  }
+  ops::RunningSumLoops sums{from.dtype, copy.dtype, {}, {}};  // sums of one element each
+  for (std::size_t i = 0; i < copy.shape.size(); ++i)
+    sums.axes.push_back({copy.shape[i].extent, from.shape[i].stride, 0, copy.shape[i].stride});
+  to.plan.steps.push_back({.group = group,
+                           .kernel = std::move(sums),
+                           .buffers = {from.buffer, copy.buffer},
+                           .copy_description = std::move(description)});
 }
 
 }  // namespace ridge

@@ -8,6 +8,7 @@
 
 #include "ridge/base/contains.h"
 #include "ridge/base/dtype_set.h"
+#include "ridge/base/operand_type.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/routine.h"
 
@@ -32,18 +33,21 @@ Status check_scaled_dtypes(const Program& program, const Contraction& c) {
   return Done{};
 }
 
-// Checks the dtypes of a product: floats, and on a CPU also int8 with a float, int8 or int32 result.
+// Checks the dtypes of a product: floats, operands of tf32 or e4m3, and on a CPU also int8 with a float, int8 or int32
+// result.
 Status check_dtypes(const Program& program, const Contraction& c, Target target) {
-  if (c.grouped && program.tensors[c.grouped->tensor].dtype == DType::int8)
+  if (c.grouped && !is_float(program.tensors[c.grouped->tensor].dtype) &&
+      !is_block_scaled(program.tensors[c.grouped->tensor].dtype))
     return dtype_error(program.tensors[c.grouped->tensor], "f32, bf16 or f16 for a grouped operand");
   if (has_block_scaled_factor(program, c)) return check_scaled_dtypes(program, c);
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[i];
-    if (is_float(tensor.dtype)) continue;
-    if (target == Target::cuda) return dtype_error(tensor, "f32, bf16 or f16");
     const bool is_result = i == c.result;
+    if (is_float(tensor.dtype) || (!is_result && OperandDTypes::contains(tensor.dtype))) continue;
+    if (target == Target::cuda)
+      return dtype_error(tensor, is_result ? "f32, bf16 or f16" : "f32, tf32, bf16, f16 or e4m3");
     if (tensor.dtype != DType::int8 && !(is_result && tensor.dtype == DType::int32))
-      return dtype_error(tensor, is_result ? "f32, bf16, f16, int8 or int32" : "f32, bf16, f16 or int8");
+      return dtype_error(tensor, is_result ? "f32, bf16, f16, int8 or int32" : "f32, tf32, bf16, f16, e4m3 or int8");
   }
   return Done{};
 }
@@ -231,7 +235,8 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
   for (const FusionGroup& group : lowering.plan.fusion.groups)
     for (const int tensor : group.internal_tensors) is_internal[tensor] = true;
   for (std::size_t t = 0; t < shapes.size(); ++t) {
-    const DType dtype = program.tensors[t].dtype;
+    DType dtype = program.tensors[t].dtype;
+    if (dtype == DType::tf32 && options.target == Target::cpu) dtype = DType::f32;  // CPUs multiply all of its bits
     const int buffer = lowering.add_buffer(dtype, is_internal[t] ? 0 : count_elements(shapes[t]));
     lowering.tensors.push_back({buffer, dtype, std::move(shapes[t])});
   }

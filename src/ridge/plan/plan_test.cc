@@ -122,6 +122,34 @@ TEST(Plan, DoesNotConvertEqualDtypesOrInt8) {
     EXPECT_EQ(planned(text, given).steps.size(), 1u) << text;
 }
 
+TEST(Plan, MultipliesNarrowFloatsAsTheTargetCan) {
+  struct Expected {
+    const char* program;
+    Target target;
+    std::size_t copies;
+    DType multiplied;
+  };
+  const std::string reordered = "x: e4m3[A, M, C]  w: e4m3[N, A, C]\ny: bf16[M, N] = x * w";
+  for (const auto& [program, target, copies, multiplied] :
+       {Expected{"e4m3[M, K] * e4m3[N, K] -> bf16[M, N]", Target::cpu, 2, DType::bf16},
+        {"e4m3[M, K] * e4m3[N, K] -> bf16[M, N]", Target::cuda, 0, DType::e4m3},
+        {reordered.c_str(), Target::cuda, 2, DType::bf16},
+        {"e4m3[M, K] * f16[N, K] -> f32[M, N]", Target::cuda, 1, DType::f16},
+        {"e4m3[M, K] * f32[N, K] -> f32[M, N]", Target::cpu, 1, DType::f32},
+        {"tf32[M, K] * tf32[K, N] -> f32[M, N]", Target::cpu, 0, DType::f32},
+        {"tf32[M, K] * tf32[K, N] -> f32[M, N]", Target::cuda, 0, DType::tf32},
+        {"tf32[M, K] * f32[K, N] -> f32[M, N]", Target::cuda, 0, DType::f32},
+        {"x: tf32[A, M, C]  w: tf32[N, A, C]\ny: f32[M, N] = x * w", Target::cuda, 1, DType::tf32}}) {
+    const auto parsed = parse(program);
+    const auto plan = make_plan(*parsed, *parsed->bind_sizes({{"M", 20}, {"N", 30}, {"K", 40}, {"A", 4}, {"C", 10}}),
+                                {.target = target});
+    ASSERT_TRUE(plan.ok()) << program << ": " << plan.error().message;
+    ASSERT_EQ(plan->steps.size(), copies + 1) << program;
+    EXPECT_EQ(matmul(*plan, copies).a.dtype, multiplied) << program;
+    EXPECT_EQ(matmul(*plan, copies).b.dtype, multiplied) << program;
+  }
+}
+
 TEST(Plan, AProductWithoutASumIsAChain) {
   const Plan p = planned("f32[M] * f32[N] -> f32[M, N]", {{"M", 2}, {"N", 3}});
   ASSERT_EQ(p.steps.size(), 1u);
@@ -148,7 +176,7 @@ TEST(Plan, RejectsUnsupportedPrograms) {
     return make_plan(*program, *program->bind_sizes(given)).error().to_string();
   };
   EXPECT_EQ(error("f64[N] * f64[N] -> f64[1]", {{"N", 2}}),
-            "cannot run 'X' as f64: expected f32, bf16, f16 or int8, found f64\n"
+            "cannot run 'X' as f64: expected f32, tf32, bf16, f16, e4m3 or int8, found f64\n"
             "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
   EXPECT_EQ(error("int8[N] * int8[N] -> int16[1]", {{"N", 2}}),
             "cannot run 'Z' as int16: expected f32, bf16, f16, int8 or int32, found int16\n"
@@ -161,7 +189,7 @@ TEST(Plan, RejectsUnsupportedPrograms) {
             "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
   const auto int8 = parse("int8[N] * int8[N] -> int32[1]");
   EXPECT_EQ(make_plan(*int8, *int8->bind_sizes({{"N", 2}}), {.target = Target::cuda}).error().message,
-            "cannot run 'X' as int8: expected f32, bf16 or f16, found int8");
+            "cannot run 'X' as int8: expected f32, tf32, bf16, f16 or e4m3, found int8");
   EXPECT_EQ(error("f32[N] * f32[N] -> f32[1]", {}),
             "dimension 'N' has no value; expected one to run the program\n  hint: -d N=64\n");
   EXPECT_NE(error("f32[N, M] * f32[M] -> f32[N]", {{"N", 4000000000}, {"M", 4000000000}}), "");

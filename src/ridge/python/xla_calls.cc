@@ -26,7 +26,8 @@ namespace {
 using xla::CallFrame;
 using xla::FfiError;
 
-constexpr std::size_t scratch_alignment = 256;  // Bytes
+// Alignment in bytes of a workspace, and the largest one that XLA's allocator takes
+constexpr std::size_t scratch_alignment = 256, requested_alignment = 16;
 
 FfiError* make_error(const CallFrame* frame, const std::string& text, int code = xla::code_invalid) {
   xla::ErrorArgs args{{sizeof(xla::ErrorArgs), nullptr}, text.c_str(), code};
@@ -124,11 +125,13 @@ class DeviceCall {
   }
   Result<void*> allocate_scratch(std::int64_t bytes) {
     if (bytes == 0) return nullptr;
-    bytes_ = static_cast<std::size_t>(bytes);
-    xla::AllocateArgs args{{sizeof(xla::AllocateArgs), nullptr}, frame_->context, bytes_, scratch_alignment, nullptr};
+    bytes_ = static_cast<std::size_t>(bytes) + scratch_alignment - requested_alignment;
+    xla::AllocateArgs args{{sizeof(xla::AllocateArgs), nullptr}, frame_->context, bytes_, requested_alignment, nullptr};
     RIDGE_TRY_STATUS(
         to_status(frame_, fmt::format("allocate {} B of workspace", bytes).c_str(), frame_->api->allocate(&args)));
-    return scratch_ = args.data;
+    scratch_ = args.data;
+    const auto address = reinterpret_cast<std::uintptr_t>(scratch_);
+    return reinterpret_cast<void*>((address + scratch_alignment - 1) / scratch_alignment * scratch_alignment);
   }
 
  private:

@@ -140,14 +140,14 @@ static void fill_blocks(const Array& array, std::uint64_t key, int threads, doub
 }
 
 bool can_fill_normal(DType dtype) {
-  return StoredFloats::contains(dtype) || dtype == DType::int8 || is_block_scaled(dtype);
+  return (StorageDTypes::contains(dtype) && dtype != DType::int32) || is_block_scaled(dtype);
 }
 
 void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads, double deviation) {
   const std::uint64_t key = mix_bits(mix_bits(seed) + static_cast<std::uint64_t>(tensor));
   const auto scale = static_cast<float>(deviation);
   if (array.dtype == DType::int8) return fill_from_quantiles<std::int8_t>(array, key, threads, to_int8);
-  const bool is_filled = StoredFloats::dispatch(array.dtype, [&]<class T>() {
+  const bool is_filled = RoundedFloats::dispatch(array.dtype, [&]<class T>() {
     fill_from_quantiles<T>(array, key, threads, [&](float x) { return round_to<T>(scale * x); });
   });
   if (is_filled) return;

@@ -15,11 +15,14 @@
 
 namespace ridge::tile {
 
-enum class StorageFormat : std::uint8_t { bf16, f16, f32, int8 };  // int8: rounded to even, clamped to -128 … 127
+// int8: rounded to even, clamped to -128 … 127. e4m3: only loaded.
+enum class StorageFormat : std::uint8_t { bf16, f16, f32, int8, e4m3 };
 // Returns the format of a dtype that kernels load or store; `unsupported_reason` of each operation rejects all others.
 inline StorageFormat to_storage_format(DType dtype) {
   switch (dtype) {
-    case DType::f32: return StorageFormat::f32;
+    case DType::f32:
+    case DType::tf32: return StorageFormat::f32;
+    case DType::e4m3: return StorageFormat::e4m3;
     case DType::bf16: return StorageFormat::bf16;
     case DType::f16: return StorageFormat::f16;
     case DType::int8: return StorageFormat::int8;
@@ -32,7 +35,10 @@ inline StorageFormat to_device_format(DType dtype) {
   RIDGE_CHECK(dtype != DType::int8, dtype_name(dtype));
   return to_storage_format(dtype);
 }
-constexpr int bytes_of(StorageFormat x) { return x == StorageFormat::f32 ? 4 : x == StorageFormat::int8 ? 1 : 2; }
+constexpr int bytes_of(StorageFormat x) {
+  if (x == StorageFormat::f32) return 4;
+  return x == StorageFormat::int8 || x == StorageFormat::e4m3 ? 1 : 2;
+}
 enum class EpilogueActivation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
 
 struct EpilogueInput {  // element (r, c) of product i: data[i * batch_stride + r * row_stride + c * col_stride]

@@ -11,6 +11,7 @@
 
 #include "ridge/tile/grouped_scheduler.h"
 #include "ridge/tile/roles.h"
+#include "ridge/tile/sum_pieces.h"
 
 #ifdef __CUDACC__  // Unrolling these loops would cost registers.
 #define TILE_ROLLED _Pragma("unroll 1")
@@ -129,6 +130,26 @@ template <class Kernel, class On, class State> TILE_FN bool combine_splits(On& o
     if (item.splits > 1)
       return on.is_cooperative() ? combine_in_all_blocks(on, acc, item) : combine_in_last_block(on, acc, item);
   return true;
+}
+
+// Multiplies 128 elements of k of a stage, whose sums threads add in f32, in pieces (sum_pieces.h). All products are
+// complete at the end, because ptxas cannot follow sums across iterations; the other consumers then keep the tensor
+// cores busy.
+template <SumPieces pieces, int piece = 0, class At> TILE_FN void multiply_in_pieces(At& at) {
+  constexpr bool is_last = piece + 1 == pieces.count();
+  at.mma_fence();  // threads have read the registers that the piece overwrites
+  at.template multiply_piece<piece>();
+  at.mma_commit();
+  if constexpr (piece > 0) {
+    at.template mma_wait<1>();
+    at.template add_piece<piece - 1>();
+  }
+  if constexpr (is_last) {
+    at.template mma_wait<0>();
+    at.template add_piece<piece>();
+  } else {
+    multiply_in_pieces<pieces, piece + 1>(at);
+  }
 }
 
 // Runs consumer `id` of the block, a group of threads that multiplies. In ping-pong, two consumers process alternate

@@ -16,6 +16,7 @@
 #include "ridge/base/dtype.h"
 #include "ridge/tile/epilogue.h"
 #include "ridge/tile/function.h"
+#include "ridge/tile/sum_pieces.h"
 #ifdef __CUDACC__
 #include "ridge/tile/sm90/storage.h"
 #endif
@@ -139,6 +140,18 @@ template <int M, int N, int WarpgroupsPerTile = 1, class Sum_ = float> struct Ac
   bool is_written = false;  // true once a product has written the sums; the first product overwrites them
 };
 #endif
+
+// Sums that threads add in f32, for operands whose sums tensor cores round too early.
+template <int M, int N, int WarpgroupsPerTile> struct StagedAccumulator : Accumulator<M, N, WarpgroupsPerTile> {
+  static constexpr SumPieces pieces{M / WarpgroupsPerTile, N};
+#ifdef __CUDACC__
+  float piece[pieces.buffers()][pieces.max_columns() / 2];
+  TILE_FN StagedAccumulator() {
+#pragma unroll
+    for (int i = 0; i < this->size; ++i) this->v[i] = 0;
+  }
+#endif
+};
 
 // Rows of a tile. Two matrices can be loaded into one tile and multiplied by one instruction (gated products).
 template <int First, int Count, class Tile_> struct TileRows {

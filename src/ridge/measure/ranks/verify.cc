@@ -57,6 +57,7 @@ class ResultVerifier {
     const Statement& statement = request_.program.statements[s];
     const int result = statement.result();
     Reference reference{request_.program, request_.sizes, {}, options_.in.empty(), options_.threads, group};
+    reference.on_tensor_cores = options_.cuda;
     if (options_.cuda) reference.gelu = statement_gelu_tolerance(s);
     for (std::size_t t = 0; t < request_.program.tensors.size(); ++t) {
       const auto found = gathered_.find(static_cast<int>(t));

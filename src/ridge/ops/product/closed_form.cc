@@ -51,6 +51,17 @@ ConcurrentReaders count_readers(const MatmulConfig& c, const TileWork& w, double
   return {across, clusters / across};
 }
 
+// Returns the cycles of a stage in which the tensor cores wait for threads: those that add pieces of the sums
+// (tile/sum_pieces.h), and those that load the left operand to registers.
+double count_stalled_cycles(const MatmulConfig& c, const TileWork& w) {
+  const KernelConstants& n = kernel_constants();
+  if (c.adds_pieces) {
+    const tile::SumPieces pieces{c.m / c.warpgroups_per_tile(), c.n};
+    return static_cast<double>(c.k) * w.operand_bytes / tile::SumPieces::added_bytes * pieces.count() * n.piece_cycles;
+  }
+  return c.a == Major::mn && w.operand_bytes == 4 ? n.left_load_cycles : 0;
+}
+
 BlockCycles count_block_cycles(const ClosedFormConstants& f, const MatmulConfig& c, const TileWork& w,
                                const ConcurrentReaders& concurrent) {
   const double rate = c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate;
@@ -69,7 +80,7 @@ BlockCycles count_block_cycles(const ClosedFormConstants& f, const MatmulConfig&
       ceil_quotient(c.n, 64) * c.m / c.warpgroups_per_tile() / 64 * (w.element_stores ? f.element_store_factor : 1);
   const double stage =
       std::max(wait * overlap_times(multiply, load, f.stage_overlap_power), f.min_stage_cycles * c.k / 128);
-  return {multiply, load, stage + (c.cluster() > 1 ? f.cluster_stage_cycles : 0),
+  return {multiply, load, stage + (c.cluster() > 1 ? f.cluster_stage_cycles : 0) + count_stalled_cycles(c, w),
           f.tile_end_cycles + boxes * f.store_box_cycles};
 }
 

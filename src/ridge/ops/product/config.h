@@ -6,6 +6,7 @@
 
 #include "ridge/base/operand_type.h"
 #include "ridge/tile/roles.h"
+#include "ridge/tile/sum_pieces.h"
 
 namespace ridge::ops {
 
@@ -19,6 +20,7 @@ struct MatmulConfig {
   int staging = 2;                                     // Output buffers of 64 columns per consumer
   int cluster_m = 1, cluster_n = 1;                    // Blocks that share loads by multicast, along m and n
   bool grouped = false;                                // D's rows are grouped (problem.h)
+  bool adds_pieces = false;  // Adds sums of 128 elements in f32: tensor cores keep 13 bits of sums of 8-bit operands
   constexpr int warpgroups_per_tile() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
   // True if block `r` of a cluster loads for block `s`. Ranks run along m first. Blocks with the same m load parts of a
@@ -53,6 +55,15 @@ struct MatmulConfig {
   }
   // Epilogue steps of 64 rows x 16 columns per consumer; `SplitMode::cooperative_split_k` divides them among splits.
   constexpr int epilogue_steps() const { return (n + 15) / 16 * (m / warpgroups_per_tile() / 64); }
+  // True if a kernel can multiply operands of this size: k must be contiguous except in elements of 16 bits and in the
+  // left operand of 32 bits, which threads load to registers; and pieces of the sums need registers.
+  constexpr bool can_multiply(int operand_bytes) const {
+    if (operand_bytes == 2) return true;
+    if (b != tile::Major::k) return false;
+    if (a != tile::Major::k && (operand_bytes != 4 || (n != 16 && n % 32 != 0) || n == 224)) return false;
+    const tile::SumPieces pieces{m / warpgroups_per_tile(), n};
+    return !adds_pieces || pieces.registers() <= (consumers == 3 ? 144 : 192);
+  }
   bool operator==(const MatmulConfig&) const = default;
 };
 
@@ -286,6 +297,7 @@ constexpr bool is_in_sample(std::size_t index) {
 constexpr MatmulConfig kernel_config(int config, int operand_bytes) {
   MatmulConfig out = sm90_kernel_configs[static_cast<std::size_t>(config)];
   out.k = out.k * OperandType<Bf16>::bytes / operand_bytes;
+  out.adds_pieces = operand_bytes == 1;
   return out;
 }
 

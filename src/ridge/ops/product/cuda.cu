@@ -40,7 +40,7 @@ struct LoadBox {
   int rows, depth, loading_blocks;
 };
 // Encodes the tensor map of a tile that `loading_blocks` blocks load together: each block loads a part of the rows or,
-// if its rows are not a multiple of a box, a part of k (tile/sm90/tile_operations.h).
+// if its rows are not a multiple of a box, a part of k (tile/sm90/tile_loader.h).
 bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batch, LoadBox tile) {
   const int swizzled = swizzled_elements(x.dtype);
   to.batched = batch > 1 && x.batch_stride != 0;

@@ -55,35 +55,46 @@ __global__ void copy_to_aligned_lines_kernel(LineSource<Element> from, Element* 
   }
 }
 
-// Transposes lines of fewer than 128 bytes. A block transposes 64 lines in shared memory, so that it reads and writes
-// contiguously.
-constexpr int transposed_lines = 64;
-template <class Word, class Element>
-__global__ void transpose_kernel(LineSource<Element> from, Element* to, Index to_line) {
+// Transposes squares of 128 bytes in shared memory, so that lines are read and written contiguously. A thread waits
+// once for up to 16 loads.
+constexpr int copy_threads = 256;
+template <class Element> inline constexpr int square_elements = swizzle_bytes / static_cast<int>(sizeof(Element));
+template <class Word, class Element> __global__ void __launch_bounds__(copy_threads)
+    transpose_kernel(LineSource<Element> from, Element* to, Index to_line) {
   begin_copy();
-  constexpr int wide = sizeof(Word) / sizeof(Element), units = transposed_lines / per_unit<Element>;
-  constexpr int max_length = 128 / sizeof(Element);
-  __shared__ Element transposing[transposed_lines][max_length + 4 / sizeof(Element)];
-  const int length = static_cast<int>(from.length), words = (length + wide - 1) / wide;
-  const Index first = Index{blockIdx.x} * transposed_lines;
+  constexpr int side = square_elements<Element>, wide = sizeof(Word) / sizeof(Element), words = side / wide,
+                loads = side * words / copy_threads, in_flight = loads < 16 ? loads : 16,
+                units = side / per_unit<Element>;
+  __shared__ Element square[side][side + 4 / sizeof(Element)];
+  const Index squares_down = to_line / side, first = blockIdx.x % squares_down * side,
+              left = blockIdx.x / squares_down * side;
   for (Index matrix = blockIdx.y; matrix < from.matrices; matrix += gridDim.y) {
-    const Element* const data = from.data + matrix * from.batch_stride;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < transposed_lines * words; e += blockDim.x) {
-      const int r = e / words, x = e % words * wide;
-      Word word{};
-      if (first + r < from.lines) word = *reinterpret_cast<const Word*>(data + (first + r) * from.line_stride + x);
+    const Element* const data = from.data + matrix * from.batch_stride + first * from.line_stride + left;
+    const auto line_of = [](int load) { return (static_cast<int>(threadIdx.x) + load * copy_threads) / words; };
+    const int x = static_cast<int>(threadIdx.x) % words * wide;
+#pragma unroll 1
+    for (int done = 0; done < loads; done += in_flight) {
+      Word loaded[in_flight] = {};
 #pragma unroll
-      for (int q = 0; q < wide; ++q) transposing[r][x + q] = reinterpret_cast<const Element*>(&word)[q];
+      for (int i = 0; i < in_flight; ++i)
+        if (const int r = line_of(done + i); first + r < from.lines && left + x < from.length)
+          loaded[i] = *reinterpret_cast<const Word*>(data + r * from.line_stride + x);
+#pragma unroll
+      for (int i = 0; i < in_flight; ++i)
+#pragma unroll
+        for (int q = 0; q < wide; ++q)
+          square[line_of(done + i)][x + q] = reinterpret_cast<const Element*>(loaded + i)[q];
     }
     __syncthreads();
-    for (int e = threadIdx.x; e < length * units; e += blockDim.x) {
-      const int x = e / units, r = e % units * per_unit<Element>;
+#pragma unroll
+    for (int e = threadIdx.x; e < side * units; e += copy_threads) {
+      const int column = e / units, r = e % units * per_unit<Element>;
       alignas(16) Element out[per_unit<Element>];
 #pragma unroll
-      for (int q = 0; q < per_unit<Element>; ++q) out[q] = transposing[r + q][x];
-      *reinterpret_cast<uint4*>(to + (matrix * length + x) * to_line + first + r) =
-          *reinterpret_cast<const uint4*>(out);
+      for (int q = 0; q < per_unit<Element>; ++q) out[q] = square[r + q][column];
+      if (left + column < from.length)
+        *reinterpret_cast<uint4*>(to + (matrix * from.length + left + column) * to_line + first + r) =
+            *reinterpret_cast<const uint4*>(out);
     }
     __syncthreads();
   }
@@ -327,7 +338,6 @@ cudaError_t launch_with_carveout(Kernel* kernel, const device::LaunchShape& shap
   return device::launch_dependent(kernel, shape, stream, arguments...);
 }
 
-constexpr int copy_threads = 256;
 constexpr Index max_blocks_y = 65535;  // CUDA's limit on the second axis of a grid
 template <class Word, class Element>
 cudaError_t launch_copy(const LineSource<Element>& from, Element* to, Index line, cudaStream_t stream) {
@@ -342,8 +352,10 @@ cudaError_t launch_copy(const LineSource<Element>& from, Element* to, Index line
 }
 template <class Word, class Element>
 cudaError_t launch_transpose(const LineSource<Element>& from, Element* to, Index line, cudaStream_t stream) {
-  const device::LaunchShape shape{
-      .blocks = line / transposed_lines, .threads = copy_threads, .blocks_y = std::min(from.matrices, max_blocks_y)};
+  constexpr Index side = square_elements<Element>;
+  const device::LaunchShape shape{.blocks = line / side * ((from.length + side - 1) / side),
+                                  .threads = copy_threads,
+                                  .blocks_y = std::min(from.matrices, max_blocks_y)};
   return launch_with_carveout(transpose_kernel<Word, Element>, shape, stream, from, to, line);
 }
 
@@ -357,9 +369,13 @@ template <class Element> cudaError_t copy_lines(const TileOperand& x, bool trans
                                                 Element* to, cudaStream_t stream) {
   const Index line = copy_line_stride(transpose ? with_contiguous_k(x) : x);
   const std::uintptr_t bits = alignment_bits(x, x.line_stride, from.matrices);
-  if (transpose)
-    return bits % 16 == 0 && from.length % per_unit<Element> == 0 ? launch_transpose<uint4>(from, to, line, stream)
-                                                                  : launch_transpose<Element>(from, to, line, stream);
+  if (transpose) {
+    const std::uintptr_t whole = bits | static_cast<std::uintptr_t>(x.bytes(from.length));
+    if (whole % 16 == 0) return launch_transpose<uint4>(from, to, line, stream);
+    if constexpr (sizeof(Element) < 4)
+      if (whole % 4 != 0) return launch_transpose<Element>(from, to, line, stream);
+    return launch_transpose<std::uint32_t>(from, to, line, stream);
+  }
   if (bits % 16 == 0) return launch_copy<uint4>(from, to, line, stream);
   return bits % 4 == 0 ? launch_copy<std::uint32_t>(from, to, line, stream)
                        : launch_copy<Element>(from, to, line, stream);

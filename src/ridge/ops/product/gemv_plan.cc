@@ -42,7 +42,7 @@ GemvColumnThreads divide_gemv_threads(const ProductSize& size, std::int64_t batc
 }
 
 TileProblem make_gemv_problem(const MatmulCall& call) {
-  TileProblem t = make_tile_problem(call);
+  TileProblem t = with_f32_for_tf32(make_tile_problem(call));
   // With one element along k, either axis of B may be the contiguous one.
   const auto make_columns_contiguous = [](TileOperand& x) {
     if (x.k != 1 || x.major != Major::k || x.line_stride != 1) return;

@@ -17,6 +17,8 @@
 #include "ridge/base/file.h"
 #include "ridge/base/operand_type.h"
 #include "ridge/device/device.h"
+#include "ridge/ops/product/config.h"
+#include "ridge/ops/product/describe.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -119,15 +121,14 @@ std::string_view assembly_kind_name(AssemblyKind assembly_kind) {
 // Must match the mangled name of tile::sm90::run_product<MatmulKernel<config, in>>.
 std::string kernel_symbol(int config, DType in) {
   std::string_view type;
-  const bool has_kernels = OperandDTypes::dispatch(in, [&]<class T>() {
-    const std::string_view mangled = typeid(T).name();  // "N5ridge4Bf16E"
-    type = mangled.substr(7, mangled.size() - 8);
-  });
+  const bool has_kernels = OperandDTypes::dispatch(in, [&]<class T>() { type = typeid(T).name(); });
   RIDGE_CHECK(has_kernels, dtype_name(in));
+  const bool is_class = type.starts_with("N5ridge");  // "N5ridge4Bf16E", whereas tf32 is "f"
+  if (is_class) type.remove_prefix(7);
   return fmt::format(
-      "_ZN5ridge4tile4sm9011run_productINS_3ops4cuda12MatmulKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_11ProductArgsENS1_"
-      "13PeerRowMapsOfIS8_EE",
-      config, type);
+      "_ZN5ridge4tile4sm9011run_productINS_3ops4cuda12MatmulKernelILi{}E{}{}EEEEvNT_7GlobalsENS1_11ProductArgsENS1_"
+      "13PeerRowMapsOfIS{}_EE",
+      config, is_class ? "NS_" : "", type, is_class ? 8 : 7);
 }
 
 std::vector<std::string> toolkit_folders() {
@@ -174,6 +175,9 @@ Result<std::string> extract_kernel_code(int config, DType in, AssemblyKind assem
                                         const std::vector<std::string>& tools) {
   if (!device::query_driver().has_cuda_build) return device::check_device({}).error();
   if (!OperandDTypes::contains(in)) return dtype_error<OperandDTypes>("the code of a kernel", in);
+  if (!kernel_config(config, operand_bytes(in)).can_multiply(operand_bytes(in)))
+    return input_error(fmt::format("{} has no kernel for {}: expected one that can multiply it, found {}",
+                                   config_name(config), dtype_name(in), layouts_name(sm90_kernel_configs[config])));
   const auto folder = find_folder(tools, "cuobjdump");
   if (!folder)
     return absent_error(fmt::format("expected cuobjdump, which lists {}, in PATH, in $CUDA_HOME/bin or in "

@@ -2,6 +2,8 @@
 // loop over k. For each k, a 128 x 128 tile reads 256 elements and does 2 * 128 * 128 FLOPs: 64 FLOPs per byte of bf16.
 #pragma once
 
+#include <type_traits>
+
 #include "ridge/ops/product/config.h"
 #include "ridge/tile/tile.h"
 
@@ -22,7 +24,8 @@ template <MatmulConfig C, class Left, class Right, class Out, class Sum = float>
     A a;
     B b;
   };
-  using State = Accumulator<C.m, C.n, C.warpgroups_per_tile(), Sum>;
+  using State = std::conditional_t<C.adds_pieces, tile::StagedAccumulator<C.m, C.n, C.warpgroups_per_tile()>,
+                                   Accumulator<C.m, C.n, C.warpgroups_per_tile(), Sum>>;
 
   TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
     at.load(s.a, g.a, at.row(), k);

@@ -57,7 +57,7 @@ TilePlan describe_plan(const MatmulPlan& plan, DType in) {
   if (plan.path == MatmulPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path == MatmulPlan::Path::register_loads) {
     const RegisterLoadsConfig c = register_loads_configs[plan.config];
-    const int stages = ring_stages(c.n, operand_bytes(in));
+    const int stages = ring_stages(c.n, in);
     return {plan_name(plan), c.m, c.n, c.k, stages, plan.splits, plan.waves, describe_split(plan)};
   }
   if (plan.path != MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
@@ -68,6 +68,7 @@ TilePlan describe_plan(const MatmulPlan& plan, DType in) {
 const char* spread_kind(const MatmulPlan& plan, const MatmulProblem& problem) {
   if (plan.path == MatmulPlan::Path::register_loads)
     return problem.a.dtype == DType::f32 ? "f32_product" : "unaligned_product";
+  if (plan.path == MatmulPlan::Path::tiles && operand_bytes(problem.a.dtype) != 2) return "narrow_product";
   return plan.path == MatmulPlan::Path::gemv && problem.batch > 1 ? "batched_gemv" : "product";
 }
 

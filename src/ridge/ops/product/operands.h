@@ -37,6 +37,8 @@ struct TileProblem {  // A product whose D is m x n with contiguous rows
 };
 
 TileProblem make_tile_problem(const MatmulCall& call);
+// Returns the problem for kernels that read tf32 as the f32 in which it is stored, and multiply all of its bits.
+TileProblem with_f32_for_tf32(TileProblem t);
 // Returns the problem as the GEMV kernel computes it: one contiguous column of D is a row.
 TileProblem make_gemv_problem(const MatmulCall& call);
 

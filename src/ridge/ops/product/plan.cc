@@ -123,6 +123,12 @@ TileProblem make_tile_problem(const MatmulCall& call) {
   return t;
 }
 
+TileProblem with_f32_for_tf32(TileProblem t) {
+  for (TileOperand* x : {&t.a, &t.b})
+    if (x->dtype == DType::tf32) x->dtype = DType::f32;
+  return t;
+}
+
 bool has_vector_epilogue(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
   const DType in = call.problem.a.dtype, stored = result_dtype(in);
@@ -147,9 +153,11 @@ Reason unsupported_reason(const MatmulProblem& p) {
   if (p.batch < 0 || p.size.m < 0 || p.size.n < 0 || p.size.k < 0)
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.size.m, p.size.n,
                        p.size.k);
-  if (!StoredFloats::contains(p.a.dtype) || p.a.dtype != p.b.dtype || !StoredFloats::contains(p.d.dtype))
-    return fmt::format("expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found {} * {} -> {}",
-                       dtype_name(p.a.dtype), dtype_name(p.b.dtype), dtype_name(p.d.dtype));
+  if ((!StoredFloats::contains(p.a.dtype) && !OperandDTypes::contains(p.a.dtype)) || p.a.dtype != p.b.dtype ||
+      !StoredFloats::contains(p.d.dtype))
+    return fmt::format("expected two operands of the same dtype, f32, {}, and a result of {}; found {} * {} -> {}",
+                       OperandDTypes::names(), StoredFloats::names(), dtype_name(p.a.dtype), dtype_name(p.b.dtype),
+                       dtype_name(p.d.dtype));
   if (p.windows) return "windows: expected those of A, with channels last, found those of B";
   if (p.pixel_windows)
     if (auto reason = validate_pixel_windows(p)) return reason;
@@ -209,7 +217,7 @@ double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<d
 double result_bytes(const TileProblem& t, DType out) {
   return static_cast<double>(t.result_matrices()) * multiply_as_double(t.size.m, t.size.n) * dtype_bits(out) / 8;
 }
-// Returns how many groups can have rows; matrices of empty groups are not read.
+// Reneeds_transpose how many groups can have rows; matrices of empty groups are not read.
 std::int64_t max_nonempty_groups(const TileProblem& t) { return t.grouped ? std::min(t.batch, t.size.m) : t.batch; }
 double count_elements(const TileOperand& x) {
   return x.stored_elements ? static_cast<double>(*x.stored_elements) : multiply_as_double(x.extent, x.k);
@@ -221,8 +229,8 @@ double minimum_bytes(const TileProblem& t, DType out) {
          operand_bytes(t.a.dtype) * (matrices_a * count_elements(t.a) + matrices_b * count_elements(t.b));
 }
 
-// Returns the number of tiles of uneven groups over that of equal groups of the mean length. The uneven groups have
-// eight lengths, each half of the previous one.
+// Reneeds_transpose the number of tiles of uneven groups over that of equal groups of the mean length. The uneven
+// groups have eight lengths, each half of the previous one.
 double uneven_tile_ratio(std::int64_t mean, int tile) {
   double parts = 0, tiles = 0;
   for (int j = 0; j < 8; ++j) parts += std::exp2(-j);
@@ -230,7 +238,8 @@ double uneven_tile_ratio(std::int64_t mean, int tile) {
     tiles += std::ceil(std::round(8 * static_cast<double>(mean) * std::exp2(-j) / parts) / tile);
   return tiles / (8 * std::ceil(static_cast<double>(mean) / tile));
 }
-// The lengths of groups are unknown when planning: returns the mean of the times for uniform and for uneven groups.
+// The lengths of groups are unknown when planning: reneeds_transpose the mean of the times for uniform and for uneven
+// groups.
 double predict_grouped_seconds(const MatmulConfig& c, const TileWork& uniform, const DeviceNumbers& device,
                                const ProductModel& model) {
   TileWork uneven = uniform;
@@ -239,37 +248,40 @@ double predict_grouped_seconds(const MatmulConfig& c, const TileWork& uniform, c
   return (predict_seconds(c, uniform, {}, device, model) + predict_seconds(c, uneven, {}, device, model)) / 2;
 }
 
-// Returns the maximum number of tiles over all lengths of groups.
+// Reneeds_transpose the maximum number of tiles over all lengths of groups.
 std::int64_t max_grouped_tiles(const MatmulConfig& c, const TileProblem& t) {
   const int along = c.swap ? c.n : c.m, across = c.swap ? c.m : c.n;
   return ceil_div(t.size.n, across) * (t.size.m / along + max_nonempty_groups(t));
 }
 
-// Plans copies of operands that the copy engine cannot read, and those that are wanted. Copies of narrow operands are
-// transposed if the workspace suffices.
-void decide_copies(TileProblem& t, const OperandCopies& wanted, std::size_t workspace_bytes, MatmulPlan& plan) {
-  const auto decide = [&](TileOperand& x, bool is_wanted, bool& copy, bool& transpose) {
-    copy = is_wanted || !can_copy_engine_read(x, t.batch);
-    transpose = copy && is_narrow(x) &&
+// Plans copies of operands that the copy engine cannot read or whose k must be contiguous, and those that are wanted.
+// Copies of narrow operands are transposed if the workspace suffices.
+void decide_copies(TileProblem& t, const MatmulConfig& c, const OperandCopies& wanted, std::size_t workspace_bytes,
+                   MatmulPlan& plan) {
+  const auto decide = [&](TileOperand& x, Major needed, bool is_wanted, bool& copy, bool& transpose) {
+    const bool needs_transpose = x.major != needed && needed == Major::k && operand_bytes(x.dtype) != 2;
+    copy = is_wanted || needs_transpose || !can_copy_engine_read(x, t.batch);
+    transpose = copy && (needs_transpose || is_narrow(x)) &&
                 copy_size_bytes(with_contiguous_k(x), t.batch) + device::counter_bytes <= workspace_bytes;
     if (transpose) x = with_contiguous_k(x);
     if (copy) plan.workspace_bytes += copy_size_bytes(x, t.batch);
   };
-  decide(t.a, wanted.a, plan.copy_a, plan.transpose_a);
-  decide(t.b, wanted.b, plan.copy_b, plan.transpose_b);
+  decide(t.a, c.swap ? c.b : c.a, wanted.a, plan.copy_a, plan.transpose_a);
+  decide(t.b, c.swap ? c.a : c.b, wanted.b, plan.copy_b, plan.transpose_b);
 }
 
-// Returns the time of a convolution over that of the same product of matrices. A box of few pixels takes longer to load
-// than to multiply; blocks that share a tile of pixels by multicast load a part each. 1568 pixels of 9 x 512 channels
-// take 24.6 us with boxes of 32 pixels and 17.9 us with 80. The two numbers give the fastest choices on average over
-// the 14 shapes of tests/gpu/convolution_plans.cc (H200, 2026-11-29): 3 % above the fastest plans, 7 % without them.
+// Reneeds_transpose the time of a convolution over that of the same product of matrices. A box of few pixels takes
+// longer to load than to multiply; blocks that share a tile of pixels by multicast load a part each. 1568 pixels of 9 x
+// 512 channels take 24.6 us with boxes of 32 pixels and 17.9 us with 80. The two numbers give the fastest choices on
+// average over the 14 shapes of tests/gpu/convolution_plans.cc (H200, 2026-11-29): 3 % above the fastest plans, 7 %
+// without them.
 double window_load_factor(const MatmulConfig& c) {
   constexpr double full_box = 160, slope = 0.6;
   const double pixels = c.swap ? c.n / c.cluster_m : c.m / c.cluster_n;
   return 1 + slope * std::max(0.0, 1 - pixels / full_box);
 }
 
-// Returns the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
+// Reneeds_transpose the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
 TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
   TileWork w{max_nonempty_groups(t), {t.a.extent, t.b.extent, t.size.k}, operand_bytes(t.a.dtype)};
   if (c.swap) std::swap(w.size.m, w.size.n);
@@ -277,7 +289,7 @@ TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
   return w;
 }
 
-// Returns the number of tiles, or 0 if the kernel cannot count them, their stages or their rows.
+// Reneeds_transpose the number of tiles, or 0 if the kernel cannot count them, their stages or their rows.
 std::int64_t count_plan_tiles(const MatmulConfig& c, const TileWork& w, std::int64_t rows, int splits) {
   if (rows > max_kernel_count || w.size.m > max_kernel_count || w.size.n > max_kernel_count ||
       w.size.k > max_kernel_count || w.batch > max_kernel_count || ceil_div(w.size.k, c.k) * splits > max_kernel_count)
@@ -311,8 +323,8 @@ bool can_split(const MatmulConfig& c, const SplitK& split, std::int64_t tiles, s
   }
 }
 
-// Sets the blocks, waves and workspace of a plan whose tiles, splits and copies are set. Returns false if the kernel
-// cannot count the stages or the workspace has too few counters.
+// Sets the blocks, waves and workspace of a plan whose tiles, splits and copies are set. Reneeds_transpose false if the
+// kernel cannot count the stages or the workspace has too few counters.
 bool assign_blocks(const MatmulConfig& c, const TileProblem& t, std::int64_t stages, int multiprocessors,
                    MatmulPlan& plan) {
   const std::int64_t concurrent_blocks = max_concurrent_blocks(c, multiprocessors);
@@ -351,12 +363,13 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
   const auto& [config, split, copy_choice] = choice;
   TileProblem t = make_tile_problem(call);
   const MatmulConfig c = kernel_config(config, operand_bytes(t.a.dtype));
-  if (t.batch == 0 || t.size.m == 0 || t.size.n == 0 || t.size.k == 0 || !OperandDTypes::contains(t.a.dtype))
+  if (t.batch == 0 || t.size.m == 0 || t.size.n == 0 || t.size.k == 0 || !OperandDTypes::contains(t.a.dtype) ||
+      !c.can_multiply(operand_bytes(t.a.dtype)))
     return std::nullopt;
   if (t.windows && !c.can_load_windows()) return std::nullopt;
   if (c.grouped != t.grouped || (c.grouped && split.split_mode != SplitMode::split_k)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, config, t.d_transposed};
-  decide_copies(t, copy_choice, workspace_bytes, plan);
+  decide_copies(t, c, copy_choice, workspace_bytes, plan);
   if ((c.swap ? t.b : t.a).major != c.a || (c.swap ? t.a : t.b).major != c.b) return std::nullopt;
   TileWork w = make_tile_work(c, t);
   w.copied_bytes = static_cast<double>(plan.workspace_bytes);
@@ -389,7 +402,8 @@ MatmulPlan apply_correction(const UncorrectedPlan& x, const DeviceNumbers& devic
   const MatmulConfig c = kernel_config(x.plan.config, x.work.operand_bytes);
   const SplitK split{x.plan.splits, x.plan.split_mode};
   MatmulPlan plan = x.plan;
-  if (c.grouped) return plan;  // The corrections were fitted without grouped configs
+  // The corrections were fitted without grouped configs, to operands of 16 bits
+  if (c.grouped || x.work.operand_bytes != 2) return plan;
   plan.predicted_s *= predict_correction(make_plan_features(c, x.work, split, device, plan.predicted_s));
   return plan;
 }
@@ -439,7 +453,7 @@ std::optional<MatmulPlan> plan_gemv(const MatmulCall& call, const DeviceNumbers&
 
 bool is_faster(const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; }
 
-// Returns the plans of kernels that load operands without the copy engine, the fastest first.
+// Reneeds_transpose the plans of kernels that load operands without the copy engine, the fastest first.
 std::vector<MatmulPlan> list_plans_without_tiles(const MatmulCall& call, std::size_t workspace_bytes,
                                                  const DeviceNumbers& device) {
   std::vector<MatmulPlan> out = list_register_loads_plans(call, workspace_bytes, device);
@@ -448,7 +462,7 @@ std::vector<MatmulPlan> list_plans_without_tiles(const MatmulCall& call, std::si
   return out;
 }
 
-// Returns every plan of tiles with the time of the closed form; plans of one config are adjacent.
+// Reneeds_transpose every plan of tiles with the time of the closed form; plans of one config are adjacent.
 std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std::size_t workspace_bytes,
                                                     const DeviceNumbers& device) {
   const std::vector<SplitK> all = list_split_options(call, device);
@@ -509,8 +523,8 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
 
 namespace {
 
-// Adapts a plan to rows that other ranks send or receive in chunks (tile/shared_rows.h), or returns nullopt. A band of
-// tile rows must not span two chunks, because tiles and chunks could then wait for each other.
+// Adapts a plan to rows that other ranks send or receive in chunks (tile/shared_rows.h), or reneeds_transpose nullopt.
+// A band of tile rows must not span two chunks, because tiles and chunks could then wait for each other.
 std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
     return std::nullopt;

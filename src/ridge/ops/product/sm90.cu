@@ -1,5 +1,6 @@
 // Compiles every config_parts-th kernel config for one input type. The build compiles this file for each RIDGE_TYPE
-// (Bf16, F16) and RIDGE_PART, to keep compilations below a minute. RIDGE_WHOLE_MENU=0 compiles only sample configs.
+// (Bf16, F16, E4m3, and float for tf32) and RIDGE_PART, to keep compilations below a minute. RIDGE_WHOLE_MENU=0
+// compiles only sample configs.
 #include "ridge/ops/product/sm90.h"
 
 #include <utility>
@@ -11,8 +12,10 @@ template <class T, int part, int... i> void register_part(CompiledConfig* kernel
   auto add = [&]<int index>() {
     if constexpr (index < configs) {
       if constexpr (RIDGE_WHOLE_MENU || is_in_sample(index)) {
-        using Kernel = MatmulKernel<index, T>;
-        kernels[index] = {launch_tile_kernel<Kernel>, read_kernel_resources<Kernel>};
+        if constexpr (kernel_config(index, OperandType<T>::bytes).can_multiply(OperandType<T>::bytes)) {
+          using Kernel = MatmulKernel<index, T>;
+          kernels[index] = {launch_tile_kernel<Kernel>, read_kernel_resources<Kernel>};
+        }
       }
     }
   };

@@ -3,6 +3,8 @@
 // splits time out in any order, stream-K and cluster split-K.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "ridge/base/float16.h"
@@ -13,35 +15,42 @@
 namespace ridge::ops {
 namespace {
 
-template <std::size_t index> struct ConfigKernel : Matmul<sm90_kernel_configs[index], Bf16, Bf16, Bf16> {};
+template <std::size_t index, class T> struct ConfigKernel
+    : Matmul<kernel_config(index, OperandType<T>::bytes), T, T, Bf16> {};
 
 // Checks two groups with an empty group between them. Some tiles end with their group, others contain its end.
-template <std::size_t index> void expect_groups_no_sync_errors() {
-  constexpr MatmulConfig c = sm90_kernel_configs[index];
+// Kernels of other operands than bf16 differ only in how they multiply a stage.
+template <class T> inline constexpr int schedule_count = std::is_same_v<T, Bf16> ? 1000 : 100;
+
+template <std::size_t index, class T> void expect_groups_no_sync_errors() {
+  constexpr MatmulConfig c = kernel_config(index, OperandType<T>::bytes);
   const int along = c.swap ? c.n : c.m;
   const tile::trace::RecordOptions groups{
       .kernel = "config " + std::to_string(index) + " grouped",
       .sizes = {.m = c.swap ? c.m : 3 * c.m, .n = c.swap ? 3 * c.n : c.n, .k = c.k * (c.stages + 1), .batch = 3},
       .starts = {0, along + 5, along + 5, 3 * along}};
-  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(groups)).first_error, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index, T>>(groups), schedule_count<T>).first_error,
+            "");
 }
 
-template <std::size_t index> void expect_no_sync_errors() {
-  constexpr MatmulConfig c = sm90_kernel_configs[index];
-  if constexpr (c.grouped) return expect_groups_no_sync_errors<index>();
+template <std::size_t index, class T> void expect_no_sync_errors() {
+  constexpr MatmulConfig c = kernel_config(index, OperandType<T>::bytes);
+  if constexpr (c.grouped) return expect_groups_no_sync_errors<index, T>();
   const std::string name = "config " + std::to_string(index);
   const tile::trace::RecordOptions whole{
       .kernel = name,
       .sizes = {.m = 2 * c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * (c.stages + 1)},
       .blocks = c.cluster(),
       .prefetch_constants = index % 2 == 1};
-  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(whole)).first_error, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index, T>>(whole), schedule_count<T>).first_error,
+            "");
   if (!c.can_split()) return;
   const tile::trace::RecordOptions splits{
       .kernel = name + " split",
       .sizes = {.m = c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * 4, .splits = 2},
       .blocks = 2 * c.cluster()};
-  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(splits)).first_error, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index, T>>(splits), schedule_count<T>).first_error,
+            "");
   if (c.can_split() && c.epilogue_steps() > 1) {
     tile::trace::RecordOptions cooperative = splits;
     cooperative.kernel = name + " cooperative_split_k";
@@ -50,7 +59,8 @@ template <std::size_t index> void expect_no_sync_errors() {
       cooperative.sizes.splits = 3;
       cooperative.blocks = 3 * c.cluster();
     }
-    const tile::trace::CheckResult v = check_schedules(tile::trace::record_program<ConfigKernel<index>>(cooperative));
+    const tile::trace::CheckResult v =
+        check_schedules(tile::trace::record_program<ConfigKernel<index, T>>(cooperative));
     EXPECT_EQ(v.first_error, "");
     // Sets of splits that timed out: the empty set, and all sets without the split that arrives last
     EXPECT_GE(v.gave_up.size(), c.cluster() < 8 ? 7U : 3U) << name;
@@ -60,25 +70,38 @@ template <std::size_t index> void expect_no_sync_errors() {
       .kernel = name + " in runs",
       .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * 3, .split_mode = tile::SplitMode::stream_k},
       .blocks = 3};
-  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(stream_k), 300).first_error, "");
+  EXPECT_EQ(
+      check_schedules(tile::trace::record_program<ConfigKernel<index, T>>(stream_k), std::min(300, schedule_count<T>))
+          .first_error,
+      "");
   if (!c.can_split_in_cluster()) return;
   const tile::trace::RecordOptions shared{
       .kernel = name + " shared",
       .sizes = {.m = c.m, .n = c.n, .k = c.k * 4, .splits = 2, .split_mode = tile::SplitMode::cluster_split_k},
       .blocks = 2};
-  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(shared), 300).first_error, "");
+  EXPECT_EQ(
+      check_schedules(tile::trace::record_program<ConfigKernel<index, T>>(shared), std::min(300, schedule_count<T>))
+          .first_error,
+      "");
 }
 
-template <std::size_t index> void check_if_compiled() {
-  if constexpr (RIDGE_WHOLE_MENU || is_in_sample(index)) expect_no_sync_errors<index>();
+template <std::size_t index, class T> void check_if_compiled() {
+  constexpr int bytes = OperandType<T>::bytes;
+  if constexpr ((RIDGE_WHOLE_MENU || is_in_sample(index)) && kernel_config(index, bytes).can_multiply(bytes))
+    expect_no_sync_errors<index, T>();
 }
-template <std::size_t... indices> void check_all_configs(std::index_sequence<indices...>) {
-  (check_if_compiled<indices>(), ...);
+template <class T, std::size_t... indices> void check_all_configs(std::index_sequence<indices...>) {
+  (check_if_compiled<indices, T>(), ...);
 }
 
 TEST(TraceConfigs, ConfigsHaveNoSynchronizationErrors) {
   ASSERT_GT(sm90_kernel_configs.size(), 40U);
-  check_all_configs(std::make_index_sequence<sm90_kernel_configs.size()>());
+  check_all_configs<Bf16>(std::make_index_sequence<sm90_kernel_configs.size()>());
+}
+
+// The sums of a stage are added in f32, in pieces.
+TEST(TraceConfigs, ConfigsOfEightBitsHaveNoSynchronizationErrors) {
+  check_all_configs<E4m3>(std::make_index_sequence<sm90_kernel_configs.size()>());
 }
 
 }  // namespace

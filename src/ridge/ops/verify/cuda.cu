@@ -14,6 +14,8 @@ using tile::StorageFormat;
 
 constexpr int threads = 128;
 constexpr double typical_error = 0.5e-3;  // Typical error of an f32 sum of k products of normal numbers, over sqrt(k)
+// The same of products whose operands lose bits: those of tf32 lose 13, and sums of e4m3 have 13.
+constexpr double narrow_typical_error = 10e-3, narrow_operand_error = 0x1p-9;
 
 template <class T> inline constexpr double unit_roundoff_of = 0;
 template <> inline constexpr double unit_roundoff_of<Bf16> = 0x1p-8;
@@ -24,6 +26,7 @@ struct DeviceProduct {
   bool a_transposed, b_transposed;
   StorageFormat in, out;
   const void *a, *b;
+  double operand_error, typical_error;  // Relative to each product; to sqrt(k) for a sum
 };
 
 __device__ double unit_roundoff(StorageFormat x) {
@@ -64,18 +67,18 @@ __global__ void verify_samples_kernel(DeviceProduct p, const void* d, CheckCount
     sum += sums[i];
     magnitude += magnitudes[i];
   }
-  const double bound = 2.0 * static_cast<double>(p.k) * 0x1p-24 * magnitude,
+  const double bound = (2.0 * static_cast<double>(p.k) * 0x1p-24 + p.operand_error) * magnitude,
                difference = fabs(read_value(p.out, d, r * p.n + c) - sum);
   const double error = difference / (bound + unit_roundoff(p.out) * (fabs(sum) + bound));
   if (!(error <= 1)) atomicAdd(&counters->sampled_wrong, 1u);
-  if (!(difference <= unit_roundoff(p.out) * fabs(sum) + typical_error * sqrt(static_cast<double>(p.k))))
+  if (!(difference <= unit_roundoff(p.out) * fabs(sum) + p.typical_error * sqrt(static_cast<double>(p.k))))
     atomicAdd(&counters->above_typical_error, 1u);
   if (error > 0)
     atomicMax(reinterpret_cast<int*>(&counters->max_error_ratio), __float_as_int(static_cast<float>(error)));
 }
 
 __global__ void verify_all_kernel(DeviceProduct p, const void* d, const void* library_d, CheckCounters* counters) {
-  const double tolerance = 2 * typical_error * sqrt(static_cast<double>(p.k));
+  const double tolerance = 2 * p.typical_error * sqrt(static_cast<double>(p.k));
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < p.m * p.n;
        i += std::int64_t{gridDim.x} * blockDim.x) {
     const double x = read_value(p.out, d, i), y = read_value(p.out, library_d, i);
@@ -84,6 +87,7 @@ __global__ void verify_all_kernel(DeviceProduct p, const void* d, const void* li
 }
 
 DeviceProduct to_device_product(const CheckedProduct& p) {
+  const bool is_narrow = p.dtype == DType::tf32 || p.dtype == DType::e4m3;
   return {p.size.m,
           p.size.n,
           p.size.k,
@@ -92,7 +96,9 @@ DeviceProduct to_device_product(const CheckedProduct& p) {
           tile::to_device_format(p.dtype),
           tile::to_device_format(p.out),
           p.a,
-          p.b};
+          p.b,
+          is_narrow ? narrow_operand_error : 0,
+          is_narrow ? narrow_typical_error : typical_error};
 }
 Status launch_status() { return device::to_status(cudaGetLastError(), "checking a product"); }
 

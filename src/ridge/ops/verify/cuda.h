@@ -15,7 +15,7 @@ namespace ridge::ops::cuda {
 struct CheckedProduct {  // D[m, n]; A is [m, k] or [k, m], B is [k, n] or [n, k]; all are packed
   ProductSize size;
   bool a_transposed = false, b_transposed = false;
-  DType dtype = DType::bf16, out = DType::bf16;  // bf16 or f16; `out` may also be f32
+  DType dtype = DType::bf16, out = DType::bf16;  // One of OperandDTypes or f32; `out` is bf16, f16 or f32
   const void *a = nullptr, *b = nullptr;
 };
 

@@ -46,6 +46,11 @@ TILE_FN void arrive_threads(int id, int threads) {
 TILE_FN void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+TILE_FN std::uint32_t read_shared(std::uint32_t address) {
+  std::uint32_t x;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
+  return x;
+}
 TILE_FN float4 read_shared_of_block(std::uint32_t shared, int block) {  // reads another block's shared memory
   float4 x;
   asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %4, %5; ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [a]; }"

@@ -22,16 +22,27 @@ TILE_FN float widen(F16 x) {
   return y;
 }
 template <class T> TILE_FN T round_to(float x) {
-  static_assert(SixteenBitFloats::stores_as<T>(), "round_to: expected bf16 or f16");
+  static_assert(SixteenBitFloats::stores_as<T>() || std::is_same_v<T, E4m3>, "round_to: expected bf16, f16 or e4m3");
   T y;
-  if constexpr (std::is_same_v<T, Bf16>)
+  if constexpr (std::is_same_v<T, Bf16>) {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-  else
+  } else if constexpr (std::is_same_v<T, F16>) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  } else {
+    std::uint16_t two;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
+    y.bits = static_cast<std::uint8_t>(two);
+  }
   return y;
+}
+TILE_FN float widen(E4m3 x) {
+  std::uint32_t two;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(static_cast<std::uint16_t>(x.bits)));
+  return widen(F16{static_cast<std::uint16_t>(two)});
 }
 TILE_FN float read_stored(StorageFormat format, const void* data, Index i) {
   if (format == StorageFormat::f32) return static_cast<const float*>(data)[i];
+  if (format == StorageFormat::e4m3) return widen(static_cast<const E4m3*>(data)[i]);
   return dispatch_sixteen_bits(format, [&]<class T>() { return widen(static_cast<const T*>(data)[i]); });
 }
 TILE_FN std::uint16_t to_stored(StorageFormat format, float x) {

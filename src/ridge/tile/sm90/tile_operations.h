@@ -1,197 +1,14 @@
-// Operations of a product kernel on Hopper: the producer loads, consumers multiply and store. In shared memory a tile
-// that is contiguous along k consists of blocks of [rows][128 bytes], swizzled, and a tile that is contiguous along m
-// or n of blocks of [k][128 bytes]; 128 bytes are 64 elements of bf16. The copy engine loads each block as one box.
+// Operations of a product kernel's consumers on Hopper, which multiply and store. tile_loader.h has those of the
+// producer and the order of tiles in shared memory.
 #pragma once
 
 #include "ridge/tile/ring.h"
 #include "ridge/tile/sm90/epilogue.h"
+#include "ridge/tile/sm90/tile_loader.h"
 #include "ridge/tile/sm90/tma.h"
 #include "ridge/tile/sm90/wgmma.h"
 
 namespace ridge::tile::sm90 {
-
-template <class T> inline constexpr int swizzle_elements = swizzle_bytes / static_cast<int>(sizeof(T));
-
-template <class Kernel> struct ItemPosition {  // position of the work item
-  int m0, n0, batch, rank;                     // `rank` is the block's rank in its cluster
-  int row_end;                                 // end of the rows of D that may be written, in grouped products
-  TILE_FN Row row() const { return {{m0, Kernel::config.m}}; }
-  TILE_FN Col col() const { return {{n0, Kernel::config.n}}; }
-};
-
-template <class Along> inline constexpr bool along_rows = std::is_same_v<Along, Row>;
-template <class Kernel, class Along> inline constexpr Major major_of =
-    along_rows<Along> ? Kernel::config.a : Kernel::config.b;
-// Number of blocks of a cluster that need the same tile; each loads a part and multicasts it.
-template <class Kernel, class Along> inline constexpr int multicast_blocks =
-    along_rows<Along> ? Kernel::config.cluster_n : Kernel::config.cluster_m;
-
-// True if rows of A may arrive from other ranks while the kernel runs, or if the result is scattered (shared_rows.h).
-template <class Kernel> inline constexpr bool gathers_rows = [] {
-  if constexpr (requires { Kernel::config.can_gather_rows(); }) return Kernel::config.can_gather_rows();
-  return false;
-}();
-template <class Kernel> inline constexpr bool scatters_rows = [] {
-  if constexpr (requires { Kernel::config.can_scatter_rows(); }) return Kernel::config.can_scatter_rows();
-  return false;
-}();
-
-template <class Kernel> inline constexpr bool loads_windows = [] {
-  if constexpr (requires { Kernel::config.can_load_windows(); }) return Kernel::config.can_load_windows();
-  return false;
-}();
-
-struct NoPeerRows {};
-template <class Kernel> struct PeerRowMapsOf
-    : std::conditional_t<gathers_rows<Kernel> || scatters_rows<Kernel>, PeerRowMaps, NoPeerRows> {};
-
-template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kernel> {
-  std::uint32_t full;  // shared address of the full barrier of the slot to fill
-  const PeerRowMapsOf<Kernel>* peer_rows;
-
-  template <class Tile, class Along, bool is_constant>
-  TILE_FN void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
-    load(rows<0, Tile::rows>(tile), view, where, k);
-  }
-
-  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
-  TILE_FN void load(TileRows<first, count, Tile> part, const GlobalView<Box, Along, is_constant>& view, Along where,
-                    Range k) const {
-    static_assert(Box::rows == count && Box::cols == Tile::cols,
-                  "load: a view is loaded into a tile of its own shape, or into as many rows of one");
-    constexpr bool is_prefetched = is_constant != Kernel::config.swap;  // `swap` exchanges the operands
-    if constexpr (subset != LoadSubset::all_operands && is_prefetched != (subset == LoadSubset::constants)) return;
-    expect_bytes(full, count * Tile::cols * static_cast<int>(sizeof(typename Tile::type)));
-    int along = static_cast<int>(where.begin);
-    const int depth = static_cast<int>(k.begin), product = view.target.batched ? this->batch : 0;
-    if constexpr (loads_windows<Kernel> && subset == LoadSubset::all_operands)
-      if (view.target.walk.taps > 0) return load_taps<first, count, Along>(part.tile, view.target, along, depth);
-    const CUtensorMap* map = &view.target.map;
-    if constexpr (along_rows<Along> && gathers_rows<Kernel>)
-      if (const GatheredRows& rows = peer_rows->gathered; rows.rows > 0) {
-        if (depth % rows.cols == 0) wait_for_rows(rows, along, depth);
-        if (rows.walk_position(along) < rows.shard_rows) {
-          along = rows.walk_position(along);
-          map = &peer_rows->own_shard;
-        }
-      }
-    const MapAndPolicy from{map, view.target.cache_policy};
-    if constexpr (major_of<Kernel, Along> == Major::k)
-      load_k_major<first, count, Along>(part.tile, from, {depth, along, product});
-    else
-      load_mn_major<first, count, Along>(part.tile, from, {along, depth, product});
-  }
-
- private:
-  struct MapAndPolicy {
-    const CUtensorMap* map;
-    std::uint64_t policy;
-  };
-
-  TILE_FN static void wait_for_rows(const GatheredRows& rows, int row, int column) {
-    const int number = rows.chunk_number(row, column) - rows.chunks_per_shard;
-    if (number < 0) return;
-    while (read_acquire_system(rows.arrived + number) == 0) {}
-    fence_global_proxy();
-  }
-
-  template <int first, int count, class Along, class Tile>
-  TILE_FN void load_k_major(Tile& tile, const MapAndPolicy& from, BoxOrigin c) const {
-    constexpr int blocks = multicast_blocks<Kernel, Along>, mine = count / blocks;
-    constexpr int swizzled = swizzle_elements<typename Tile::type>;
-    static_assert(Tile::cols % swizzled == 0 && mine % 8 == 0 && first % 8 == 0 && mine <= 256,
-                  "load: a tile needs columns x128 bytes and, for each block that shares it, rows x8 up to 256");
-    const int offset = multicast_rank<Along>() * mine;
-#pragma unroll
-    for (int j = 0; j < Tile::cols / swizzled; ++j)
-      load_for_cluster<Along>(shared_address(tile.data + (j * Tile::rows + first + offset) * swizzled), from,
-                              {c.x + j * swizzled, c.y + offset, c.batch});
-  }
-
-  // Loads a tile of a convolution: of the pixels, which are rows of the result, or of the weights.
-  template <int first, int count, class Along, class Tile>
-  TILE_FN void load_taps(Tile& tile, const TargetInput& from, int along, int depth) const {
-    constexpr int mine = count / multicast_blocks<Kernel, Along>, swizzled = swizzle_elements<typename Tile::type>;
-    constexpr bool are_pixels = along_rows<Along> != Kernel::config.swap;
-    const TapWalk& walk = from.walk;
-    along += multicast_rank<Along>() * mine;
-    const std::uint32_t to = shared_address(tile.data + (first + multicast_rank<Along>() * mine) * swizzled);
-#pragma unroll 1
-    for (int j = 0; j < Tile::cols / swizzled; ++j) {
-      const int k = depth + j * swizzled, tap = walk.depth.quotient(k),
-                channel = k - tap * static_cast<int>(walk.depth.value);
-      const std::uint32_t block = to + j * Tile::rows * swizzle_bytes;
-      if constexpr (are_pixels)
-        load_window_for_cluster<Along>(block, from, find_window(walk, along, tap, channel));
-      else
-        load_for_cluster<Along>(block, {&from.map, from.cache_policy},
-                                {channel, along + this->batch * walk.group_rows, tap});
-    }
-  }
-
-  // Returns the box of the input that the output pixels from `pixel` on read for a tap. A stage may reach beyond the
-  // last tap; channels that do not exist read as zeros.
-  TILE_FN WindowOrigin find_window(const TapWalk& walk, int pixel, int tap, int channel) const {
-    WindowOrigin out;
-    out.channel = tap < walk.taps ? channel + this->batch * walk.channels : (1 << 30);
-#pragma unroll
-    for (int i = 0; i < 3; ++i) {
-      const int axis = 2 - i, line = walk.out[axis].quotient(pixel), taps_left = walk.kernel[axis].quotient(tap);
-      const int position = pixel - line * static_cast<int>(walk.out[axis].value),
-                element = tap - taps_left * static_cast<int>(walk.kernel[axis].value);
-      out.pixel[i] = position * walk.stride[axis] - walk.padding[axis];
-      out.offset[i] = static_cast<std::uint16_t>(element * walk.dilation[axis]);
-      pixel = line;
-      tap = taps_left;
-    }
-    out.image = pixel;
-    return out;
-  }
-
-  template <int first, int count, class Along, class Tile>
-  TILE_FN void load_mn_major(Tile& tile, const MapAndPolicy& from, BoxOrigin c) const {
-    constexpr int blocks = multicast_blocks<Kernel, Along>, swizzled = swizzle_elements<typename Tile::type>;
-    constexpr bool groups =
-        count / blocks % swizzled == 0;  // true if each block loads some groups of rows, false if a part of k
-    constexpr int mine = groups ? count / blocks : count, depth = groups ? Tile::cols : Tile::cols / blocks;
-    static_assert(
-        mine % swizzled == 0 && first % swizzled == 0 && depth % 8 == 0 && depth <= 256,
-        "load: a tile that is contiguous along the output needs rows x128 bytes and, for each block that shares it, "
-        "columns x8 up to 256");
-    const int row = groups ? multicast_rank<Along>() * mine : 0, k = groups ? 0 : multicast_rank<Along>() * depth;
-#pragma unroll
-    for (int g = 0; g < mine / swizzled; ++g)
-      load_for_cluster<Along>(shared_address(tile.data + (first + row + g * swizzled) * Tile::cols + k * swizzled),
-                              from, {c.x + row + g * swizzled, c.y + k, c.batch});
-  }
-
-  template <class Along>
-  TILE_FN int multicast_rank() const {  // index of this block among the blocks that need the same tile
-    if constexpr (multicast_blocks<Kernel, Along> == 1) return 0;
-    return along_rows<Along> ? this->rank / Kernel::config.cluster_m : this->rank % Kernel::config.cluster_m;
-  }
-  // Returns the bit mask of the blocks that need the same tile. The ranks of a cluster advance along m first.
-  template <class Along> TILE_FN std::uint16_t multicast_mask() const {
-    constexpr int m = Kernel::config.cluster_m, n = Kernel::config.cluster_n;
-    constexpr int along_n = ((1 << m * n) - 1) / ((1 << m) - 1), along_m = (1 << m) - 1;
-    return static_cast<std::uint16_t>(along_rows<Along> ? along_n << this->rank % m : along_m << this->rank / m * m);
-  }
-  template <class Along>
-  TILE_FN void load_for_cluster(std::uint32_t to, const MapAndPolicy& from, BoxOrigin box) const {
-    if constexpr (multicast_blocks<Kernel, Along> == 1)
-      load_box(to, from.map, from.policy, box, full);
-    else
-      load_box_multicast(to, from.map, from.policy, box, full, multicast_mask<Along>());
-  }
-  template <class Along>
-  TILE_FN void load_window_for_cluster(std::uint32_t to, const TargetInput& from, const WindowOrigin& box) const {
-    const bool has_three_axes = from.walk.has_three_axes;
-    if constexpr (multicast_blocks<Kernel, Along> == 1)
-      load_window(to, &from.map, from.cache_policy, box, full, has_three_axes);
-    else
-      load_window_multicast(to, &from.map, from.cache_policy, box, full, has_three_axes, multicast_mask<Along>());
-  }
-};
 
 TILE_FN void store_matrix4(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
@@ -238,25 +55,115 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   TILE_FN void commit_stores() const { sm90::commit_stores(); }
   TILE_FN void next_buffer() { buffer = buffer + 1 == Kernel::config.staging ? 0 : buffer + 1; }
 
+  // The matrix descriptors of a stage's operands for one group.
+  template <class A, class B, int warpgroups_per_tile> struct StageOperands {
+    using T = typename A::type;
+    static constexpr Major of_a = Kernel::config.a, of_b = Kernel::config.b;
+    static constexpr int m = A::rows, n = B::rows, steps = A::cols / OperandType<T>::k;
+    static constexpr int group = A::cols * swizzle_bytes;                          // bytes of a [k][128 bytes] block
+    static constexpr int a_rows = of_a == Major::k ? 64 * row_units : group / 16;  // 64 rows, in descriptor units
+    static_assert(std::is_same_v<T, typename B::type>, "mma: operands of one type");
+    static_assert(A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
+    static_assert(m % (64 * warpgroups_per_tile) == 0, "mma: each consumer owns whole groups of 64 rows");
+    static constexpr int row_blocks = m / warpgroups_per_tile / 64;
+    std::uint64_t a, b;
+
+    TILE_FN StageOperands(const A& left, const B& right, int row_part)
+        : a(make_descriptor<of_a>(shared_address(left.data), group) + row_part * row_blocks * a_rows),
+          b(make_descriptor<of_b>(shared_address(right.data), group)) {}
+    // Issues a step of k for 64 rows and the columns from `first_column` on.
+    template <int columns>
+    TILE_FN void multiply(float* sums, int step, int row_block, int first_column, int add) const {
+      mma_64<columns, T, of_a, of_b>(sums, a + step_units<T, of_a>(step, m) + row_block * a_rows,
+                                     b + step_units<T, of_b>(step, n) + first_column * row_units, add);
+    }
+  };
+
   template <int m, int n, int warpgroups_per_tile, class A, class B>
   TILE_FN void mma(Accumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
-    static_assert(std::is_same_v<typename A::type, typename B::type>, "mma: operands of one type");
-    static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
-    static_assert(m % (64 * warpgroups_per_tile) == 0, "mma: each consumer owns whole groups of 64 rows");
-    constexpr int mine = m / warpgroups_per_tile;
+    static_assert(A::rows == m && B::rows == n, "mma: [m, k] x [n, k] transposed -> [m, n]");
+    if constexpr (OperandType<typename A::type>::bytes == 4 && Kernel::config.a == Major::mn) {
+      multiply_left_registers(acc, a, b.tile);
+    } else {
+      using Operands = StageOperands<A, B, warpgroups_per_tile>;
+      const Operands operands(a, b.tile, row_part);
+#pragma unroll
+      for (int k = 0; k < Operands::steps; ++k)
+#pragma unroll
+        for (int i = 0; i < Operands::row_blocks; ++i)
+          operands.template multiply<n>(acc.v + i * (n / 2), k, i, 0, k == 0 ? static_cast<int>(acc.is_written) : 1);
+    }
+    acc.is_written = true;
+  }
+  // Multiplies a tf32 tile that is contiguous along m, which instructions cannot read: threads load it to registers
+  // after the earlier products have read these. An instruction starts when all warps of the group have loaded theirs,
+  // so that the slot may be released after it.
+  template <int m, int n, int warpgroups_per_tile, class A, class B>
+  TILE_FN void multiply_left_registers(Accumulator<m, n, warpgroups_per_tile>& acc, const A& a, const B& b) const {
     using T = typename A::type;
-    constexpr Major of_a = Kernel::config.a, of_b = Kernel::config.b;
-    constexpr int group = A::cols * swizzle_bytes;                          // bytes of a [k][128 bytes] block
-    constexpr int a_rows = of_a == Major::k ? 64 * row_units : group / 16;  // stride of 64 rows, in descriptor units
-    const std::uint64_t from_a = make_descriptor<of_a>(shared_address(a.data), group) + row_part * (mine / 64) * a_rows;
-    const std::uint64_t from_b = make_descriptor<of_b>(shared_address(b.tile.data), group);
+    constexpr int row_blocks = m / warpgroups_per_tile / 64, per_step = OperandType<T>::k, steps = A::cols / per_step;
+    constexpr int group = A::cols * swizzle_bytes, group_rows = swizzle_elements<T>;
+    const int lane = threadIdx.x % 32, first = threadIdx.x % 128 / 32 * 16 + lane / 4;
+    const auto word = [&](int row, int k) {  // The copy engine exchanges units of 16 bytes by the line's number
+      const int unit = row % group_rows / 4 ^ k % 8;
+      return read_shared(shared_address(a.data) + row / group_rows * group + k * swizzle_bytes + unit * 16 +
+                         row % 4 * 4);
+    };
+    const std::uint64_t from_b = make_descriptor<Major::k>(shared_address(b.data), group);
+    mma_wait<0>();
+    std::uint32_t left[row_blocks][steps][4];
 #pragma unroll
-    for (int k = 0; k < A::cols / OperandType<T>::k; ++k) {
-      const int step_a = step_units<T, of_a>(k, m), step_b = step_units<T, of_b>(k, n);
+    for (int i = 0; i < row_blocks; ++i)
 #pragma unroll
-      for (int i = 0; i < mine / 64; ++i)
-        mma_64<n, T, of_a, of_b>(acc.v + i * (n / 2), from_a + step_a + i * a_rows, from_b + step_b,
-                                 k == 0 ? static_cast<int>(acc.is_written) : 1);
+      for (int step = 0; step < steps; ++step)
+#pragma unroll
+        for (int q = 0; q < 4; ++q)
+          left[i][step][q] =
+              word((row_part * row_blocks + i) * 64 + first + q % 2 * 8, step * per_step + lane % 4 + q / 2 * 4);
+    mma_fence();
+#pragma unroll
+    for (int step = 0; step < steps; ++step)
+#pragma unroll
+      for (int i = 0; i < row_blocks; ++i)
+        mma_64_registers<n, T>(acc.v + i * (n / 2), left[i][step], from_b + step_units<T, Major::k>(step, n),
+                               step == 0 ? static_cast<int>(acc.is_written) : 1);
+  }
+
+  // Operations of `multiply_in_pieces` (ring.h).
+  template <class Sums, class Operands> struct PieceMultiplier {
+    static constexpr SumPieces pieces = Sums::pieces;
+    static constexpr int steps = SumPieces::added_bytes / wgmma_bytes;
+    Sums& acc;
+    const Operands& operands;
+    int first_step;
+    TILE_FN void mma_fence() const { sm90::mma_fence(); }
+    TILE_FN void mma_commit() const { sm90::mma_commit(); }
+    template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
+    template <int piece> TILE_FN void multiply_piece() const {
+#pragma unroll
+      for (int k = 0; k < steps; ++k)
+        operands.template multiply<pieces.columns(piece)>(
+            acc.piece[piece % 2], first_step + k, pieces.first_row(piece) / 64, pieces.first_column(piece), k > 0);
+    }
+    template <int piece> TILE_FN void add_piece() const {
+      constexpr int n = Sums::cols, count = pieces.columns(piece) / 2;
+      float *const from = acc.piece[piece % 2], *const to = acc.v + pieces.first_row(piece) / 64 * (n / 2) +
+                                                            pieces.first_column(piece) / 2;
+#pragma unroll
+      for (int i = 0; i < count; ++i) asm volatile("" : "+f"(from[i]));  // No read moves before the wait
+#pragma unroll
+      for (int i = 0; i < count; ++i) to[i] += from[i];
+    }
+  };
+  template <int m, int n, int warpgroups_per_tile, class A, class B>
+  TILE_FN void mma(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
+    using Sums = StagedAccumulator<m, n, warpgroups_per_tile>;
+    const StageOperands<A, B, warpgroups_per_tile> operands(a, b.tile, row_part);
+    using Multiplier = PieceMultiplier<Sums, decltype(operands)>;
+#pragma unroll
+    for (int step = 0; step < operands.steps; step += Multiplier::steps) {
+      Multiplier at{acc, operands, step};
+      multiply_in_pieces<Sums::pieces>(at);
     }
     acc.is_written = true;
   }

@@ -70,37 +70,48 @@ template <Major major> TILE_FN std::uint64_t make_descriptor(std::uint32_t addre
 #define RIDGE_D104 RIDGE_D100 ",%100,%101,%102,%103"
 #define RIDGE_D112 RIDGE_D110 ",%110,%111"
 #define RIDGE_D128 RIDGE_D120 ",%120,%121,%122,%123,%124,%125,%126,%127"
-#define RIDGE_WGMMA(N, TYPES, LIST, A, B, P, TA, TB, ...)                                                        \
+#define RIDGE_ISSUE(N, TYPES, MAJORS, LIST, A, B, P, ...)                                                        \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0; wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" LIST \
-               "}, %" #A ", %" #B ", p, 1, 1, %" #TA ", %" #TB "; }"                                             \
+               "}, %" #A ", %" #B ", p, 1, 1" MAJORS "; }"                                                       \
                : __VA_ARGS__                                                                                     \
                : "l"(a), "l"(b), "r"(add), "n"(ta), "n"(tb))
-// The variants with _HELD have A in four registers of each thread; B is contiguous along n.
-#define RIDGE_WGMMA_HELD(N, TYPES, LIST, A0, A1, A2, A3, B, P, ...)                                              \
+#define RIDGE_WGMMA(N, TYPES, LIST, A, B, P, TA, TB, ...) \
+  RIDGE_ISSUE(N, TYPES, ", %" #TA ", %" #TB, LIST, A, B, P, __VA_ARGS__)
+// Instructions of 8- and 32-bit operands have no transpositions.
+#define RIDGE_WGMMA_ALONG_K(N, TYPES, LIST, A, B, P, TA, TB, ...) RIDGE_ISSUE(N, TYPES, "", LIST, A, B, P, __VA_ARGS__)
+// The variants with _HELD have A in four registers of each thread. B of 16 bits is contiguous along n.
+#define RIDGE_ISSUE_HELD(N, TYPES, MAJORS, LIST, A0, A1, A2, A3, B, P, ...)                                      \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0; wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" LIST \
-               "}, {%" #A0 ",%" #A1 ",%" #A2 ",%" #A3 "}, %" #B ", p, 1, 1, 1; }"                                \
+               "}, {%" #A0 ",%" #A1 ",%" #A2 ",%" #A3 "}, %" #B ", p, 1, 1" MAJORS "; }"                         \
                : __VA_ARGS__                                                                                     \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add))
+#define RIDGE_WGMMA_HELD(N, TYPES, ...) RIDGE_ISSUE_HELD(N, TYPES, ", 1", __VA_ARGS__)
 // Selects the instruction of an operand type: k and the types of sums and operands. The text of an asm statement must
 // be a literal, so it cannot be a member of OperandType.
-#define RIDGE_EACH_TYPE(WGMMA, N, ...)                                                      \
-  if constexpr (width == N) {                                                               \
-    if constexpr (std::is_same_v<T, Bf16>)                                                  \
-      WGMMA(N, "k16.f32.bf16.bf16", __VA_ARGS__);                                           \
-    else if constexpr (std::is_same_v<T, F16>)                                              \
-      WGMMA(N, "k16.f32.f16.f16", __VA_ARGS__);                                             \
-    else                                                                                    \
-      static_assert(sizeof(T) == 0, "wgmma: expected an operand type with an instruction"); \
+#define RIDGE_SIXTEEN_BITS(WGMMA, N, ...)       \
+  if constexpr (std::is_same_v<T, Bf16>)        \
+    WGMMA(N, "k16.f32.bf16.bf16", __VA_ARGS__); \
+  else if constexpr (std::is_same_v<T, F16>)    \
+  WGMMA(N, "k16.f32.f16.f16", __VA_ARGS__)
+#define RIDGE_WIDTH(N, ...)                                                                               \
+  if constexpr (width == N) {                                                                             \
+    RIDGE_SIXTEEN_BITS(RIDGE_WGMMA, N, __VA_ARGS__);                                                      \
+    else if constexpr (std::is_same_v<T, E4m3>) RIDGE_WGMMA_ALONG_K(N, "k32.f32.e4m3.e4m3", __VA_ARGS__); \
+    else if constexpr (std::is_same_v<T, float>) RIDGE_WGMMA_ALONG_K(N, "k8.f32.tf32.tf32", __VA_ARGS__); \
+    else static_assert(sizeof(T) == 0, "wgmma: expected an operand type with an instruction");            \
   }
-#define RIDGE_WIDTH(N, ...) RIDGE_EACH_TYPE(RIDGE_WGMMA, N, __VA_ARGS__)
-#define RIDGE_WIDTH_HELD(N, ...) RIDGE_EACH_TYPE(RIDGE_WGMMA_HELD, N, __VA_ARGS__)
+#define RIDGE_WIDTH_HELD(N, ...)                                   \
+  if constexpr (width == N) {                                      \
+    RIDGE_SIXTEEN_BITS(RIDGE_WGMMA_HELD, N, __VA_ARGS__);          \
+    else RIDGE_ISSUE_HELD(N, "k8.f32.tf32.tf32", "", __VA_ARGS__); \
+  }
 
 // Issues D[64, width] += A[64, k] * B[k, width]; if add == 0, D is overwritten.
 template <int width, class T, Major a_major, Major b_major>
 TILE_FN void mma_64(float* d, std::uint64_t a, std::uint64_t b, int add) {
   static_assert((width % 16 == 0 && width <= 256) || width == 8, "wgmma: a width of 8, or a multiple of 16 up to 256");
   static_assert(OperandType<T>::bytes == 2 || (a_major == Major::k && b_major == Major::k),
-                "wgmma: operands of 8 bits must be contiguous along k");
+                "wgmma: operands of 8 or 32 bits must be contiguous along k");
   constexpr int ta = a_major == Major::mn, tb = b_major == Major::mn;
   // clang-format off
   RIDGE_WIDTH(8, RIDGE_D4, 4, 5, 6, 7, 8, RIDGE_R4(0))
@@ -123,18 +134,22 @@ TILE_FN void mma_64(float* d, std::uint64_t a, std::uint64_t b, int add) {
   // clang-format on
 }
 
-// Issues D[64, width] += A[64, 16] * B[16, width] of 16-bit operands, with A in registers: a[0] and a[1] are columns 0
-// … 7 of rows r and r + 8, a[2] and a[3] columns 8 … 15, where r and the pair of columns are those of the thread's
-// sums.
+// Issues D[64, width] += A[64, k] * B[k, width] with A in registers and B of 16 bits contiguous along n, or of tf32
+// along k. Of 16 bits a[0] and a[1] are columns 0 … 7 of rows r and r + 8, a[2] and a[3] columns 8 … 15, where r and
+// the pair of columns are those of the thread's sums. Of tf32 column lane % 4 and the same + 4 take their place.
 template <int width, class T>
 TILE_FN void mma_64_registers(float* d, const std::uint32_t* a, std::uint64_t b, int add) {
-  static_assert(width == 64 || width == 96 || width == 128 || width == 192 || width == 256,
-                "wgmma: a left operand in registers has a width of 64, 96, 128, 192 or 256");
-  static_assert(OperandType<T>::bytes == 2, "wgmma: a left operand in registers has 16 bits, because B is along n");
+  static_assert((width % 32 == 0 && width != 224) || width == 16,
+                "wgmma: a left operand in registers has a width of 16, 32, 64, 96, 128, 160, 192 or 256");
+  static_assert(OperandType<T>::bytes == 2 || OperandType<T>::bytes == 4,
+                "wgmma: a left operand in registers has 16 or 32 bits");
   // clang-format off
+  RIDGE_WIDTH_HELD(16, RIDGE_D8, 8, 9, 10, 11, 12, 13, RIDGE_R8(0))
+  RIDGE_WIDTH_HELD(32, RIDGE_D16, 16, 17, 18, 19, 20, 21, RIDGE_R16(0))
   RIDGE_WIDTH_HELD(64, RIDGE_D32, 32, 33, 34, 35, 36, 37, RIDGE_R32(0))
   RIDGE_WIDTH_HELD(96, RIDGE_D48, 48, 49, 50, 51, 52, 53, RIDGE_R32(0), RIDGE_R16(32))
   RIDGE_WIDTH_HELD(128, RIDGE_D64, 64, 65, 66, 67, 68, 69, RIDGE_R64(0))
+  RIDGE_WIDTH_HELD(160, RIDGE_D80, 80, 81, 82, 83, 84, 85, RIDGE_R64(0), RIDGE_R16(64))
   RIDGE_WIDTH_HELD(192, RIDGE_D96, 96, 97, 98, 99, 100, 101, RIDGE_R64(0), RIDGE_R32(64))
   RIDGE_WIDTH_HELD(256, RIDGE_D128, 128, 129, 130, 131, 132, 133, RIDGE_R64(0), RIDGE_R64(64))
   // clang-format on
@@ -174,8 +189,11 @@ TILE_FN void mma_64_registers(float* d, const std::uint32_t* a, std::uint64_t b,
 #undef RIDGE_D128
 #undef RIDGE_WGMMA
 #undef RIDGE_WIDTH
+#undef RIDGE_ISSUE_HELD
 #undef RIDGE_WGMMA_HELD
-#undef RIDGE_EACH_TYPE
+#undef RIDGE_SIXTEEN_BITS
+#undef RIDGE_ISSUE
+#undef RIDGE_WGMMA_ALONG_K
 #undef RIDGE_WIDTH_HELD
 
 }  // namespace ridge::tile::sm90

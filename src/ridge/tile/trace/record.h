@@ -247,7 +247,11 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       return symbols.find_or_add_cell(symbols.block_prefixed(this->block, "consumer " + std::to_string(id) + name),
                                       kind, this->block);
     }
-    int sums_cell() { return consumer_cell(" sums", CellKind::sums); }
+    // Sums that the tensor cores write have one cell; those that threads add to have one for each thread.
+    int sums_cell() {
+      constexpr bool threads_add = requires { State::pieces; };
+      return consumer_cell(threads_add ? " sums" + lane_name() : " sums", CellKind::sums);
+    }
 
     // Index of this consumer's part of the tile; in ping-pong one consumer has all of it.
     int tile_part() const { return config.warpgroups_per_tile() > 1 ? id : 0; }
@@ -354,12 +358,45 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       on.add_step(RecordedStepKind::multiply, on.sums_cell(), flops).cells = std::move(cells);
       acc.is_written = true;
     }
+    // Each piece of the sums has registers of its own, which are the cell of its number modulo 2.
+    template <int m, int n, int warpgroups_per_tile, class A, class B>
+    void mma(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
+      RecordingPieces<StagedAccumulator<m, n, warpgroups_per_tile>, A, B> at{*this, a, b.tile};
+      for (int k = 0; k < A::cols; k += SumPieces::added_bytes) multiply_in_pieces<acc.pieces>(at);
+      acc.is_written = true;
+    }
     template <class Sums> void wait_for_product(Sums&) const {
       on.add_step(RecordedStepKind::commit_multiply);
       on.add_step(RecordedStepKind::wait_multiply, -1, 0);
     }
     // Recorded as a read, because a later multiply needs a fence after a thread has used its registers.
     template <class Sums, class F> void map(Sums&, F) const { on.add_step(RecordedStepKind::read, on.sums_cell()); }
+  };
+
+  // Operations of `multiply_in_pieces` (ring.h).
+  template <class Sums, class A, class B> struct RecordingPieces {
+    const RecordingMultiplier& multiplier;
+    const A& a;
+    const B& b;
+    int cell(int piece) const {
+      return multiplier.on.consumer_cell(" piece " + std::to_string(piece % 2), CellKind::sums);
+    }
+    void mma_fence() const { multiplier.on.mma_fence(); }
+    void mma_commit() const { multiplier.on.mma_commit(); }
+    template <int left> void mma_wait() const { multiplier.on.template mma_wait<left>(); }
+    template <int piece> void multiply_piece() const {
+      RecordingConsumer& on = multiplier.on;
+      SymbolTable& symbols = on.record.symbols_;
+      std::vector<int> cells = symbols.tile_cells(on.block, multiplier.slot, on.record.tile_offset(&a), A::rows);
+      const std::vector<int> right = symbols.tile_cells(on.block, multiplier.slot, on.record.tile_offset(&b), B::rows);
+      cells.insert(cells.end(), right.begin(), right.end());
+      constexpr std::int64_t flops = std::int64_t{2} * 64 * Sums::pieces.columns(piece) * SumPieces::added_bytes;
+      on.add_step(RecordedStepKind::multiply, cell(piece), flops).cells = std::move(cells);
+    }
+    template <int piece> void add_piece() const {
+      multiplier.on.add_step(RecordedStepKind::read, cell(piece));
+      multiplier.on.add_step(RecordedStepKind::write, multiplier.on.sums_cell());
+    }
   };
 
   struct RecordingStorer : OnlyStores<RecordedPosition> {

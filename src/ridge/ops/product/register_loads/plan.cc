@@ -23,6 +23,7 @@ double to_double(std::int64_t x) { return static_cast<double>(x); }
 double load_cycles(const TileOperand& x, std::int64_t batch) {
   const KernelConstants& f = kernel_constants();
   const double transposed = x.major == tile::Major::k ? 0 : f.register_transpose_cycles;
+  if (x.dtype == DType::tf32) return f.tf32_load_cycles + transposed;
   if (x.dtype != DType::f32) return f.register_load_cycles + transposed;
   const bool is_aligned = choose_register_loads(x, batch) == RegisterLoads::vectors;
   return f.f32_load_cycles + transposed + (is_aligned ? 0 : f.f32_unaligned_cycles);
@@ -31,13 +32,13 @@ double load_cycles(const TileOperand& x, std::int64_t batch) {
 // Returns the cycles of a stage. A product of 64 x n x 16 elements takes n / 2 cycles of the tensor cores, but at least
 // 16 to read its left operand. A ring of two stages is loaded and multiplied in turn.
 double stage_cycles(const Config& c, const TileProblem& t, bool swap) {
-  const int bytes = operand_bytes(t.a.dtype);
+  const DType dtype = t.a.dtype;
   const TileOperand &lines = swap ? t.b : t.a, &others = swap ? t.a : t.b;
-  const double multiply = Config::products(bytes) * Config::k / 16.0 * Config::m / 64.0 * std::max(c.n / 2, 16);
+  const double multiply = Config::products(dtype) * Config::k / 16.0 * Config::m / 64.0 * std::max(c.n / 2, 16);
   // Groups of four elements that a thread loads
   const double load =
       Config::m / 16.0 * load_cycles(lines, t.batch) + std::max(c.n / 16, 1) * load_cycles(others, t.batch);
-  return std::max({multiply, load, ring_stages(c.n, bytes) == 2 ? (multiply + load) / 2 : 0});
+  return std::max({multiply, load, ring_stages(c.n, dtype) == 2 ? (multiply + load) / 2 : 0});
 }
 
 std::int64_t count_tiles(const TileProblem& t, const RegisterLoadsChoice& x) {
@@ -99,7 +100,7 @@ RegisterLoads choose_register_loads(const TileOperand& x, std::int64_t batch) {
                     static_cast<std::uintptr_t>(x.bytes(x.line_stride) | x.bytes(x.contiguous_extent()) | matrices);
   const auto are_aligned = [&](int elements) { return bits % static_cast<unsigned>(x.bytes(elements)) == 0; };
   if (are_aligned(4)) return RegisterLoads::vectors;
-  return x.dtype != DType::f32 && are_aligned(2) ? RegisterLoads::pairs : RegisterLoads::elements;
+  return operand_bytes(x.dtype) == 2 && are_aligned(2) ? RegisterLoads::pairs : RegisterLoads::elements;
 }
 
 std::int64_t split_row_floats(const TileProblem& t) { return ceil_div(t.size.n, std::int64_t{4}) * 4; }
@@ -109,10 +110,14 @@ std::vector<MatmulPlan> list_register_loads_plans(const MatmulCall& call, std::s
   const TileProblem t = make_tile_problem(call);
   const std::int64_t largest = std::max({t.batch, t.size.m, t.size.n, t.size.k});
   std::vector<MatmulPlan> out;
-  const auto suits_tiles = [&](const TileOperand& x) { return can_copy_engine_read(x, t.batch) && !is_narrow(x); };
+  const auto suits_tiles = [&](const TileOperand& x) {
+    const bool is_in_order = x.major == tile::Major::k || operand_bytes(x.dtype) == 2;
+    return is_in_order && can_copy_engine_read(x, t.batch) && !is_narrow(x);
+  };
   if (t.a.dtype != DType::f32 && t.size.k > Config::k && suits_tiles(t.a) && suits_tiles(t.b)) return out;
-  if (!StoredFloats::contains(t.a.dtype) || t.grouped || t.windows || t.batch == 0 || t.size.m == 0 || t.size.n == 0 ||
-      t.size.k == 0 || largest > max_kernel_count)
+  const bool is_loaded = StoredFloats::contains(t.a.dtype) || t.a.dtype == DType::tf32;
+  if (!is_loaded || t.grouped || t.windows || t.batch == 0 || t.size.m == 0 || t.size.n == 0 || t.size.k == 0 ||
+      largest > max_kernel_count)
     return out;
   const double min_bytes = min_product_bytes(call.problem);
   for (int config = 0; config < static_cast<int>(register_loads_configs.size()); ++config)

@@ -11,7 +11,7 @@
 // of tiles that contain such elements are computed once more without tensor cores. Elements below 2^-108 have an
 // absolute error of up to 2^-134, because the parts reach the smallest bf16 number.
 //
-// Elements of bf16 and f16 are multiplied as they are.
+// Elements of tf32, bf16 and f16 are multiplied as they are.
 #include "ridge/ops/product/register_loads/multiply.h"
 
 #include <algorithm>
@@ -40,8 +40,19 @@ constexpr int block_threads = (multiplying_groups + loading_groups) * group_thre
 // 256 threads of each kind share the 65,536 registers of a multiprocessor; those that multiply parts need more of them.
 constexpr int multiplying_registers = 152, loading_registers = 104;
 constexpr int fours = Config::k / 4;  // Groups of four elements of k in a stage
-template <class T> inline constexpr int parts = Config::parts(sizeof(T));
-template <class T> using PartType = std::conditional_t<sizeof(T) == 4, Bf16, T>;
+// An element of tf32, whereas `float` is f32, which is multiplied in parts.
+struct Tf32 {
+  float value;
+};
+template <class T> inline constexpr bool is_split = std::is_same_v<T, float>;
+template <class T> inline constexpr DType tile_dtype_of = DType::bf16;  // Elements of f16 have the same tiles
+template <> inline constexpr DType tile_dtype_of<float> = DType::f32;
+template <> inline constexpr DType tile_dtype_of<Tf32> = DType::tf32;
+template <class T> inline constexpr int tiles_of = Config::tiles(tile_dtype_of<T>);
+inline constexpr int f32_parts = tiles_of<float>;
+template <class T> struct MultipliedType { using type = T; };
+template <> struct MultipliedType<float> { using type = Bf16; };
+template <> struct MultipliedType<Tf32> { using type = float; };
 
 struct LoadedOperand {
   const void* data;
@@ -59,13 +70,13 @@ struct RegisterLoadsArgs {
   Index split_floats;  // Distance of the sums of two splits
 };
 
-template <int parts, int rows> struct alignas(1024) PartTiles { std::uint16_t data[parts][rows * Config::k]; };
+template <int count, int rows> struct alignas(1024) SwizzledTiles { std::uint8_t data[count][rows * swizzle_bytes]; };
 
 template <class T, int n> struct RegisterLoadsStorage {
-  static constexpr int stages = ring_stages(n, sizeof(T));
+  static constexpr int stages = ring_stages(n, tile_dtype_of<T>);
   struct Stage {
-    PartTiles<parts<T>, Config::m> a;
-    PartTiles<parts<T>, n> b;
+    SwizzledTiles<tiles_of<T>, Config::m> a;
+    SwizzledTiles<tiles_of<T>, n> b;
   } ring[stages];
   float staging[multiplying_groups * 4][256];  // 16 x 16 sums of each multiplying warp
   std::uint64_t full[stages], empty[stages];
@@ -124,9 +135,9 @@ __device__ void store_pair(std::uint32_t to, std::uint32_t low, std::uint32_t hi
 }
 
 // Splits two elements into parts. Sets bits of `exceptional` if the first part of one is infinite or NaN.
-__device__ void split_two(float x, float y, std::uint32_t (&two)[parts<float>], std::uint32_t& exceptional) {
+__device__ void split_two(float x, float y, std::uint32_t (&two)[f32_parts], std::uint32_t& exceptional) {
 #pragma unroll
-  for (int i = 0; i < parts<float>; ++i) {
+  for (int i = 0; i < f32_parts; ++i) {
     two[i] = sm90::pack_pair<Bf16>(x, y);
     if (i == 0) exceptional |= ((two[0] & 0x7f807f80u) + 0x00800080u) & 0x80008000u;
     const float2 rounded = sm90::unpack_pair<Bf16>(two[i]);
@@ -135,11 +146,18 @@ __device__ void split_two(float x, float y, std::uint32_t (&two)[parts<float>], 
   }
 }
 
+__device__ void store_four(std::uint32_t to, const std::uint32_t (&v)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
+}
+
 constexpr std::uint32_t low_halves = 0x5410, high_halves = 0x7632;  // Selections of __byte_perm
 
-// Returns the offset in bytes of group `four` of four elements of k of a row in a tile of parts: rows of 128 bytes
-// whose units of 16 bytes are swizzled.
-__device__ constexpr std::uint32_t part_offset(int row, int four) {
+// Returns the offset in bytes of group `four` of four elements of k of a row in tiles of `rows` rows of 128 bytes,
+// whose units of 16 bytes are swizzled: a unit is a group of tf32, or two groups of elements of 16 bits.
+template <class T, int rows> __device__ constexpr std::uint32_t group_offset(int row, int four) {
+  if constexpr (std::is_same_v<T, Tf32>)
+    return static_cast<std::uint32_t>(four / 8 * rows * 128 + row * 128 + (four % 8 ^ row % 8) * 16);
   return static_cast<std::uint32_t>(row * 128 + (four / 2 ^ row % 8) * 16 + four % 2 * 8);
 }
 
@@ -213,13 +231,14 @@ template <class T, int rows> struct StageLoader {
     }
   }
 
-  // Writes the parts of four f32 elements of k of a row; `to` is their address in the tile of the first part.
+  // Writes four elements of k of a row: f32 as parts, of which the first is written to `to`.
   __device__ static void write_four(const std::uint32_t (&v)[4], std::uint32_t to, std::uint32_t& exceptional) {
-    std::uint32_t low[parts<float>], high[parts<float>];
+    if constexpr (!is_split<T>) return store_four(to, v);
+    std::uint32_t low[f32_parts], high[f32_parts];
     split_two(__uint_as_float(v[0]), __uint_as_float(v[1]), low, exceptional);
     split_two(__uint_as_float(v[2]), __uint_as_float(v[3]), high, exceptional);
 #pragma unroll
-    for (int i = 0; i < parts<float>; ++i) store_pair(to + i * rows * 128, low[i], high[i]);
+    for (int i = 0; i < f32_parts; ++i) store_pair(to + i * rows * 128, low[i], high[i]);
   }
   // Returns the four 16-bit elements of a group.
   __device__ static uint2 join(const std::uint32_t (&words)[4], RegisterLoads loads) {
@@ -227,10 +246,10 @@ template <class T, int rows> struct StageLoader {
     return {__byte_perm(words[0], words[1], low_halves), __byte_perm(words[2], words[3], low_halves)};
   }
   // Addresses of different rows differ by constants or by a few bits: more addresses in registers would be spilled.
-  __device__ void write_parts(const LoadedOperand& from, std::uint32_t tiles, int thread,
+  __device__ void write_stage(const LoadedOperand& from, std::uint32_t tiles, int thread,
                               std::uint32_t& exceptional) const {
     if (from.along_k) {
-      const std::uint32_t first = tiles + part_offset(thread / fours, thread % fours);
+      const std::uint32_t first = tiles + group_offset<T, rows>(thread / fours, thread % fours);
 #pragma unroll
       for (int i = 0; i < per_thread; ++i) {
         const std::uint32_t to = first + i * row_step * 128;
@@ -247,7 +266,7 @@ template <class T, int rows> struct StageLoader {
     for (int i = 0; i < blocks_per_thread; ++i) {
       const Block block = block_of(i, thread);
       if (!block.exists) continue;
-      const std::uint32_t first = tiles + part_offset(block.row, block.four);
+      const std::uint32_t first = tiles + group_offset<T, rows>(block.row, block.four);
       const auto address = [&](int row) { return (first ^ row * 16) + row * 128; };  // Tiles are aligned, row % 4 is 0
       if constexpr (sizeof(T) == 2) {
         uint2 lines[4];
@@ -300,10 +319,10 @@ template <class T, int n> __device__ void load_stages(RegisterLoadsStorage<T, n>
     if (fill >= stages) sm90::wait_mbarrier(sm90::shared_address(s.empty + slot), (fill / stages + 1) % 2);
     const bool more = at.advance();
     std::uint32_t exceptional = 0;
-    if (fill >= 0) a.write_parts(p.a, sm90::shared_address(&s.ring[slot].a), thread, exceptional);
+    if (fill >= 0) a.write_stage(p.a, sm90::shared_address(&s.ring[slot].a), thread, exceptional);
     if (more) load_a();
     if (fill >= 0) {
-      b.write_parts(p.b, sm90::shared_address(&s.ring[slot].b), thread, exceptional);
+      b.write_stage(p.b, sm90::shared_address(&s.ring[slot].b), thread, exceptional);
       if (exceptional) s.exceptional[slot] = fill;
       sm90::fence_shared_proxy();
       __syncwarp();
@@ -341,14 +360,15 @@ template <class T, int n> struct RegisterLoadsMultiplier {
   int fill = 0;
   float sums[size];
 
-  // Adds a product of two parts to `to`, of which `first` sets the first term.
-  __device__ void multiply_parts(float (&to)[size], int slot, int part_a, int part_b, bool first) {
-    const std::uint32_t a = sm90::shared_address(&s.ring[slot].a) + (part_a * Config::m + group * 64) * 128,
-                        b = sm90::shared_address(&s.ring[slot].b) + part_b * n * 128;
+  // Adds the product of two tiles to `to`, of which `first` sets the first term.
+  __device__ void multiply_tiles(float (&to)[size], int slot, int tile_a, int tile_b, bool first) {
+    const std::uint32_t a = sm90::shared_address(&s.ring[slot].a) + (tile_a * Config::m + group * 64) * 128,
+                        b = sm90::shared_address(&s.ring[slot].b) + tile_b * n * 128;
     const std::uint64_t from_a = sm90::make_descriptor<Major::k>(a, 0), from_b = sm90::make_descriptor<Major::k>(b, 0);
+    using Multiplied = typename MultipliedType<T>::type;
 #pragma unroll
-    for (int step = 0; step < Config::k / 16; ++step)
-      sm90::mma_64<n, PartType<T>, Major::k, Major::k>(to, from_a + 2 * step, from_b + 2 * step, !first || step > 0);
+    for (int step = 0; step < swizzle_bytes / wgmma_bytes; ++step)
+      sm90::mma_64<n, Multiplied, Major::k, Major::k>(to, from_a + 2 * step, from_b + 2 * step, !first || step > 0);
   }
   __device__ void finish_stage(int slot) {
     sm90::mma_commit();
@@ -358,14 +378,15 @@ template <class T, int n> struct RegisterLoadsMultiplier {
   // Adds the products of a stage; of f32 the six largest products of parts, the smallest first.
   __device__ void multiply_stage(int slot, bool first) {
     sm90::mma_fence();
-    if constexpr (parts<T> == 1) {
-      multiply_parts(sums, slot, 0, 0, first);
+    if constexpr (!is_split<T>) {
+#pragma unroll
+      for (int tile = 0; tile < tiles_of<T>; ++tile) multiply_tiles(sums, slot, tile, tile, first && tile == 0);
       finish_stage(slot);
     } else {
       constexpr int order[][2] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
       float chunk[size];
 #pragma unroll
-      for (int i = 0; i < 6; ++i) multiply_parts(chunk, slot, order[i][0], order[i][1], i == 0);
+      for (int i = 0; i < 6; ++i) multiply_tiles(chunk, slot, order[i][0], order[i][1], i == 0);
       finish_stage(slot);
 #pragma unroll
       for (int i = 0; i < size; ++i) sums[i] += chunk[i];
@@ -379,7 +400,7 @@ template <class T, int n> struct RegisterLoadsMultiplier {
     for (int stage = item.first_stage; stage < item.end_stage; ++stage, ++fill) {
       const int slot = fill % stages;
       sm90::wait_mbarrier(sm90::shared_address(s.full + slot), fill / stages % 2);
-      if constexpr (parts < T >> 1) exceptional |= s.exceptional[slot] == fill;
+      if constexpr (is_split<T>) exceptional |= s.exceptional[slot] == fill;
       multiply_stage(slot, stage == item.first_stage);
     }
     if (!exceptional) return;
@@ -452,10 +473,10 @@ template <class T, int n> __global__ void __launch_bounds__(block_threads, 1)
   tile::TileScheduler items({Config::m, n, Config::k}, p.sizes, static_cast<int>(gridDim.x),
                             static_cast<int>(blockIdx.x), 0);
   if (group >= multiplying_groups) {
-    if constexpr (parts < T >> 1) sm90::decrease_registers<loading_registers>();
+    if constexpr (is_split<T>) sm90::decrease_registers<loading_registers>();
     load_stages(s, p, items);
   } else {
-    if constexpr (parts < T >> 1) sm90::increase_registers<multiplying_registers>();
+    if constexpr (is_split<T>) sm90::increase_registers<multiplying_registers>();
     RegisterLoadsMultiplier<T, n> on{s, p, group};
     for (WorkItem item; items.next(item);) {
       on.multiply_item(item);
@@ -547,9 +568,11 @@ Status multiply_with_register_loads(const TileProblem& t, const tile::TargetOutp
     ((static_cast<int>(i) == plan.config ? void(e = launch_config<T, i>(args, plan.blocks, stream)) : void()), ...);
     return device::to_status(e, "launching the product");
   };
-  RIDGE_TRY_STATUS(StoredFloats::dispatch_or_error("a product", t.a.dtype, [&]<class T>() {
+  const auto launch_type = [&]<class T>() {
     return launch.template operator()<T>(std::make_index_sequence<register_loads_configs.size()>());
-  }));
+  };
+  RIDGE_TRY_STATUS(t.a.dtype == DType::tf32 ? launch_type.template operator()<Tf32>()
+                                            : StoredFloats::dispatch_or_error("a product", t.a.dtype, launch_type));
   if (plan.splits == 1) return Done{};
   const Index segments = t.batch * t.size.m * ceil_div(row_floats, Index{added_columns});
   const device::LaunchShape shape{.blocks = std::min<Index>(segments, 16 * device::multiprocessor_count()),

@@ -1,5 +1,6 @@
-// Products whose operands threads load through registers: f32 on tensor cores, by three bf16 parts of every element,
-// and bf16 and f16 whose lines the copy engine cannot read. Internal to the CUDA product.
+// Products whose operands threads load through registers: f32 on tensor cores, by three bf16 parts of every element;
+// and tf32, bf16 and f16 whose lines the copy engine cannot read, or tf32 whose lines are not along k. Internal to the
+// CUDA product.
 #pragma once
 
 #include <array>
@@ -13,16 +14,18 @@ namespace ridge::ops::cuda {
 struct RegisterLoadsConfig {
   static constexpr int m = 128, k = 64;
   int n = 0;
-  // Parts of an element, and products of two elements' parts that are added, by the bytes of an element.
-  static constexpr int parts(int bytes) { return bytes == 4 ? 3 : 1; }
-  static constexpr int products(int bytes) { return bytes == 4 ? 6 : 1; }
+  // Returns the tiles of 128 bytes along k of an operand's stage: the three parts of f32, or the elements themselves.
+  static constexpr int tiles(DType dtype) { return dtype == DType::f32 ? 3 : k * operand_bytes(dtype) / swizzle_bytes; }
+  // Returns how many pairs of these tiles are multiplied.
+  static constexpr int products(DType dtype) { return dtype == DType::f32 ? 6 : tiles(dtype); }
 };
 inline constexpr std::array register_loads_configs = {RegisterLoadsConfig{16}, RegisterLoadsConfig{32},
                                                       RegisterLoadsConfig{64}, RegisterLoadsConfig{96},
                                                       RegisterLoadsConfig{128}};
 // Stages of the ring for tiles of n lines of the other operand.
-constexpr int ring_stages(int n, int bytes) {
-  if (bytes == 2 || n <= 16) return 4;
+constexpr int ring_stages(int n, DType dtype) {
+  if (dtype == DType::tf32) return n <= 64 ? 4 : 3;
+  if (dtype != DType::f32 || n <= 16) return 4;
   return n <= 64 ? 3 : 2;
 }
 

@@ -29,8 +29,8 @@ Reason validate_axis(const WindowAxis& axis, std::int64_t bits) {
 
 Reason validate_pixel_windows(const MatmulProblem& p) {
   const PixelWindows& w = *p.pixel_windows;
-  if (!OperandDTypes::contains(p.a.dtype))
-    return fmt::format("windows: expected bf16 or f16, found {}", dtype_name(p.a.dtype));
+  if (!SixteenBitFloats::contains(p.a.dtype))
+    return fmt::format("windows: expected {}, found {}", SixteenBitFloats::names(), dtype_name(p.a.dtype));
   std::int64_t outputs = w.images;
   for (const WindowAxis& axis : w.axes) outputs *= axis.out;
   if (p.grouped || p.size.m != outputs || p.size.k != w.count_taps() * w.channels)

@@ -1,0 +1,31 @@
+// Division of a group's sums into pieces, for operands whose sums tensor cores round too early: Hopper keeps 13 bits of
+// sums of 8-bit operands. 128 elements of k are multiplied into pieces, and threads add the pieces in f32 (ring.h,
+// `multiply_in_pieces`). Two pieces have registers besides the sums, so that the tensor cores multiply one while
+// threads add the other.
+#pragma once
+
+namespace ridge::tile {
+
+// Pieces of m x n sums: 64 rows and up to 96 columns. Sums of up to 64 rows and columns are one piece, because wgmma is
+// slow below 64 columns.
+struct SumPieces {
+  static constexpr int added_bytes = 128;  // Bytes along k whose products a piece sums
+  int m = 64, n = 8;
+  constexpr int down() const { return m / 64; }
+  constexpr int across() const {
+    if (n <= 64) return 1;
+    return n > 192 ? 4 : 2;
+  }
+  constexpr int count() const { return down() * across(); }
+  constexpr int buffers() const { return count() == 1 ? 1 : 2; }
+  constexpr int first_row(int piece) const { return piece / across() * 64; }
+  constexpr int first_column(int piece) const { return n / 16 * (piece % across()) / across() * 16; }
+  constexpr int columns(int piece) const {
+    return (piece % across() == across() - 1 ? n : first_column(piece + 1)) - first_column(piece);
+  }
+  constexpr int max_columns() const { return columns(across() - 1); }
+  // Returns the registers of a thread for the sums and the pieces.
+  constexpr int registers() const { return m * n / 128 + buffers() * max_columns() / 2; }
+};
+
+}  // namespace ridge::tile
