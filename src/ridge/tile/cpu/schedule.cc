@@ -22,11 +22,14 @@ bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
 
 // Largest k, in elements, for which packing B along k takes less time than adding the lanes of each dot product. A
 // register block has two vectors of columns. Packing a column takes time proportional to k, the additions proportional
-// to the rows; they cost the same at k = 48 to 300 units for 1 to 16 rows (16 lanes), and at 20 to 55 (8 lanes). With 5
-// x 1487 results and k = 22, f32 has 64 GFLOP/s packed and 21 in place (Zen 5, one thread).
+// to the rows. They cost the same at k = 6 per row with 16 lanes and 12 per row with 8 lanes, where five rows need
+// several passes. Fewer columns leave lanes of the packed vectors empty (Zen 5, one thread).
 Index max_short_k(const MatmulSizes& p, const Engine& e) {
-  const Index lanes = e.cols / 2;
-  return lanes * e.per_unit * std::clamp<Index>(p.size.m, 3, lanes - 2);
+  const Index lanes = e.cols / 2, rows = lanes < 16 ? std::min<Index>(p.size.m, 5) : p.size.m;
+  Index lanes_per_row = 96;
+  if (p.size.n < 32) lanes_per_row = 64;
+  if (p.size.n < 8) lanes_per_row = 32;
+  return lanes_per_row / lanes * rows * e.per_unit;
 }
 
 }  // namespace

@@ -117,12 +117,16 @@ TEST(CpuSchedule, few_f32_rows_read_B_in_place_if_B_fits_in_L2) {
 }
 
 TEST(CpuSchedule, few_rows_of_a_short_k_pack_B) {
-  for (const auto& [rows, k] : {std::pair{1, 48}, {5, 80}, {16, 224}}) {
+  for (const auto& [rows, k] : {std::pair{1, 6}, {5, 30}, {16, 96}}) {
     EXPECT_FALSE(schedule_for_few_rows({1, rows, 1000, k}, 1, true).skinny) << rows << " rows";
     EXPECT_TRUE(schedule_for_few_rows({1, rows, 1000, k + 1}, 1, true).skinny) << rows << " rows";
   }
-  EXPECT_FALSE(schedule_for_few_rows({1, 2, 1000, 192}, 4, true).skinny) << "int8";
-  EXPECT_TRUE(schedule_for_few_rows({1, 2, 1000, 193}, 4, true).skinny) << "int8";
+  EXPECT_FALSE(schedule_for_few_rows({1, 8, 31, 32}, 1, true).skinny) << "31 columns";
+  EXPECT_TRUE(schedule_for_few_rows({1, 8, 31, 33}, 1, true).skinny) << "31 columns";
+  EXPECT_FALSE(schedule_for_few_rows({1, 8, 7, 16}, 1, true).skinny) << "7 columns";
+  EXPECT_TRUE(schedule_for_few_rows({1, 8, 7, 17}, 1, true).skinny) << "7 columns";
+  EXPECT_FALSE(schedule_for_few_rows({1, 2, 1000, 48}, 4, true).skinny) << "int8";
+  EXPECT_TRUE(schedule_for_few_rows({1, 2, 1000, 49}, 4, true).skinny) << "int8";
 }
 
 TEST(CpuSchedule, a_second_skinny_pass_over_int8_needs_B_larger_than_L2) {
