@@ -79,7 +79,18 @@ struct SmallArgs {
   float* c = nullptr;
   Index c_stride = 0;
 };
-inline constexpr Index max_small_size = 128;  // Largest m, n and k of a small product
+inline constexpr Index max_small_size = 128;    // Largest m, n and k of a small product
+inline constexpr Index max_narrow_columns = 8;  // Columns of a small product that are computed transposed
+
+// Arguments of copying the transpose of up to max_narrow_columns rows of `columns` sums to C[columns][rows].
+struct TransposeArgs {
+  const float* sums = nullptr;
+  Index stride = 0;
+  int rows = 0;
+  Index columns = 0;
+  float* c = nullptr;
+  Index c_stride = 0;
+};
 
 struct Packers {                                // functions that pack one operand format into units
   void (*along_k)(const PackArgs&) = nullptr;   // k is contiguous
@@ -141,7 +152,8 @@ struct Engine {
   bool indexes_right = false;      // true if the register block can read B by offsets (BlockArgs::b_offsets)
   bool block_packs_right = false;  // true if the register block can pack B while reading B in place
   void (*multiply_block)(const BlockArgs&) = nullptr;
-  void (*multiply_small)(const SmallArgs&) = nullptr;  // for f32; Is null if no function takes small products
+  void (*multiply_small)(const SmallArgs&) = nullptr;      // for f32; Is null if no function takes small products
+  void (*transpose_sums)(const TransposeArgs&) = nullptr;  // for `multiply_small`
   void (*release_tiles)() = nullptr;  // releases AMX tiles that stay configured (BlockArgs::tile_shape)
   Packers left_packers, right_packers;
   void (*skinny_along_k)(const SkinnyArgs&) = nullptr;  // Is null if no function takes few rows

@@ -16,10 +16,8 @@ struct Avx512Tag {};
 using V = FloatVectors512<Avx512Tag>;
 using Ints = IntVectors512<Avx512Tag>;
 
-template <class A, class B>
-constexpr auto small_product = sizeof(A) == 4 && sizeof(B) == 4
-                                   ? multiply_small_product<V, pack_small_along_k<Avx512Tag>>
-                                   : nullptr;
+constexpr auto small_product =
+    multiply_small_product<V, pack_small_along_k<Avx512Tag>, transpose_sums_avx512<Avx512Tag>>;
 
 template <class A, class B> struct Avx512Widening {
   static constexpr Engine engine{
@@ -30,7 +28,8 @@ template <class A, class B> struct Avx512Widening {
       .right_in_place = sizeof(B) == 4,
       .indexes_right = true,
       .multiply_block = dispatch_block<V, 14, sizeof(A) == 4>,
-      .multiply_small = small_product<A, B>,
+      .multiply_small = sizeof(A) == 4 && sizeof(B) == 4 ? small_product : nullptr,
+      .transpose_sums = transpose_sums_avx512<Avx512Tag>,
       .left_packers = packers_avx512<Avx512Tag, A, float>,
       .right_packers = packers_avx512<Avx512Tag, B, float>,
       .skinny_along_k = multiply_skinny_along_k<Dots16<V, float, B>>,

@@ -1,5 +1,6 @@
-// Packing of a small B along k with AVX-512: 16 steps of 4, 8 or 16 columns are transposed in registers, with 8, 24 or
-// 64 shuffles. Nothing is prefetched, and steps after the last one are written, too, so that no store depends on k.
+// Packing of a small B along k and transposing narrow results with AVX-512: 16 steps of 4, 8 or 16 columns are
+// transposed in registers, with 8, 24 or 64 shuffles. Nothing is prefetched, and steps after the last one are written,
+// too, so that no store depends on k.
 #pragma once
 
 #include "ridge/tile/cpu/pack_avx512.h"
@@ -82,6 +83,36 @@ template <class Tag> void pack_small_along_k(const PackArgs& x) {
       pack_small_columns<Tag, 8>(source, x, lanes, out);
     else
       pack_small_columns<Tag, 4>(source, x, lanes, out);
+  }
+}
+
+// Copies the transpose of up to eight rows of sums, 16 columns at a time.
+template <class Tag> void transpose_sums_avx512(const TransposeArgs& x) {
+  const __mmask8 mask = static_cast<__mmask8>((1u << x.rows) - 1);
+  Index offset[8];
+  for (int i = 0; i < 8; ++i) offset[i] = (i < x.rows ? i : x.rows - 1) * x.stride;
+  const __m512i low = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
+  float* c = x.c;
+  for (Index column = 0; column < x.columns; column += 16, c += 16 * x.c_stride) {
+    const Index left = x.columns - column;
+    const __mmask16 loaded = first_lanes_mask<Tag>(left);
+    __m512i r[8], columns[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) r[i] = _mm512_maskz_loadu_epi32(loaded, x.sums + column + offset[i]);
+    interleave_4_words<Tag>(r, columns);
+    interleave_4_words<Tag>(r + 4, columns + 4);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const auto store = [&](int at, __m256i y) __attribute__((always_inline)) {
+        if (at < left) _mm256_mask_storeu_epi32(c + at * x.c_stride, mask, y);
+      };
+      const __m512i first = _mm512_permutex2var_epi64(columns[i], low, columns[4 + i]);
+      const __m512i second = _mm512_permutex2var_epi64(columns[i], high, columns[4 + i]);
+      store(i, _mm512_castsi512_si256(first));
+      store(4 + i, _mm512_extracti64x4_epi64(first, 1));
+      store(8 + i, _mm512_castsi512_si256(second));
+      store(12 + i, _mm512_extracti64x4_epi64(second, 1));
+    }
   }
 }
 

@@ -26,10 +26,14 @@ bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
 // several passes. Fewer columns leave lanes of the packed vectors empty (Zen 5, one thread).
 Index max_short_k(const MatmulSizes& p, const Engine& e) {
   const Index lanes = e.cols / 2, rows = lanes < 16 ? std::min<Index>(p.size.m, 5) : p.size.m;
-  Index lanes_per_row = 96;
-  if (p.size.n < 32) lanes_per_row = 64;
-  if (p.size.n < 8) lanes_per_row = 32;
-  return lanes_per_row / lanes * rows * e.per_unit;
+  if (p.size.n < max_narrow_columns) return std::min(32 / lanes * rows, 5 * p.size.n) * e.per_unit;
+  return (p.size.n < 32 ? 64 : 96) / lanes * rows * e.per_unit;
+}
+
+// True if dot products of a few columns take less time than a register block whose vectors they hardly fill.
+bool has_narrow_dots(const MatmulSizes& p, const MatmulOperands& o) {
+  return o.engine->multiply_small != nullptr && o.engine->cols / 2 >= 16 && o.right->computed == nullptr &&
+         p.size.n < max_narrow_columns && p.size.m <= max_small_size;
 }
 
 }  // namespace
@@ -40,6 +44,8 @@ bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int 
   const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // every pass widens B again
   Index max_rows = widened ? max_skinny_rows_widened : max_skinny_rows_along_k;
   if (e.max_skinny_along_k_rows != 0) max_rows = e.max_skinny_along_k_rows;
+  const bool narrow = along_k && has_narrow_dots(p, o);
+  if (narrow) max_rows = max_small_size;
   if (!along_k) max_rows = max_skinny_rows_across_k;
   if (packed) max_rows = max_skinny_rows;
   // AMX tiles read B in place, so a computed B is packed.
@@ -47,7 +53,7 @@ bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int 
   const auto in_place = along_k ? e.skinny_along_k : e.skinny_across_k;
   if (p.size.m > max_rows || (packed ? e.skinny_packed : in_place) == nullptr) return false;
   const bool adds_lanes = along_k && e.skinny_left_packers.along_k == nullptr && o.right->computed == nullptr;
-  if (adds_lanes && p.size.m <= max_skinny_rows_across_k && p.size.k <= max_short_k(p, e)) return false;
+  if (adds_lanes && (narrow || p.size.m <= max_skinny_rows_across_k) && p.size.k <= max_short_k(p, e)) return false;
   const bool sums_in_c = !e.needs_sum_scratch;
   // If B fits in the L2, the normal schedule is faster, because its sums stay in registers over all of k.
   if (!along_k && sums_in_c && can_read_right_in_place(p, o)) return false;

@@ -22,17 +22,21 @@ const Engine& find_f32_engine() {
   return *engines[static_cast<int>(pool::active_isa())];
 }
 
-// Computes dot products along k. A function of its own, so that other products do not need this stack.
+// Returns the elements of up to max_small_size rows along k, copied to `packed` unless they are contiguous.
+const Unit* pack_rows_along_k(const Engine& e, const Unit* first, Index rows, Index k, Index stride, bool along_k,
+                              Unit* packed) {
+  if (along_k && (stride == k || rows == 1)) return first;
+  for (Index i = 0; i < rows; ++i)
+    (along_k ? e.left_packers.along_k
+             : e.left_packers.across_k)({first + i * (along_k ? stride : 1), stride, 1, 1, k, packed + i * k});
+  return packed;
+}
+
+// Computes dot products along k. Functions of their own, so that other products do not need this stack.
 [[gnu::noinline]] void multiply_small_dots(const Engine& e, const SmallArgs& x) {
   alignas(64) Unit packed[max_skinny_rows_along_k * max_small_size];
   SkinnyArgs dots;
-  dots.a_by_rows = x.a;
-  if (!x.a_along_k || x.a_stride != x.k) {
-    const auto pack = x.a_along_k ? e.left_packers.along_k : e.left_packers.across_k;
-    for (Index i = 0; i < x.m; ++i)
-      pack({x.a + i * (x.a_along_k ? x.a_stride : 1), x.a_stride, 1, 1, x.k, packed + i * x.k});
-    dots.a_by_rows = packed;
-  }
+  dots.a_by_rows = pack_rows_along_k(e, x.a, x.m, x.k, x.a_stride, x.a_along_k, packed);
   dots.b = x.b;
   dots.b_stride = x.b_stride;
   dots.k = x.k;
@@ -41,6 +45,23 @@ const Engine& find_f32_engine() {
   dots.c = x.c;
   dots.c_stride = x.c_stride;
   e.skinny_along_k(dots);
+}
+
+// Computes dot products of fewer columns than rows as the transposed product, whose rows are the columns of B.
+[[gnu::noinline]] void multiply_transposed_dots(const Engine& e, const SmallArgs& x) {
+  alignas(64) Unit packed[max_narrow_columns * max_small_size], packed_a[max_small_size * max_small_size];
+  alignas(64) float sums[max_narrow_columns * max_small_size];
+  SkinnyArgs dots;
+  dots.a_by_rows = pack_rows_along_k(e, x.b, x.n, x.k, x.b_stride, true, packed);
+  dots.b = x.a_along_k ? x.a : pack_rows_along_k(e, x.a, x.m, x.k, x.a_stride, false, packed_a);
+  dots.b_stride = x.a_along_k ? x.a_stride : x.k;
+  dots.k = x.k;
+  dots.n = x.m;
+  dots.rows = static_cast<int>(x.n);
+  dots.c = sums;
+  dots.c_stride = max_small_size;
+  e.skinny_along_k(dots);
+  e.transpose_sums({sums, max_small_size, dots.rows, x.m, x.c, x.c_stride});
 }
 
 // True if larger products compute dot products along k.
@@ -57,10 +78,13 @@ bool multiply_small(const SmallArgs& x) {
   const Engine& e = find_f32_engine();
   if (e.multiply_small == nullptr || (x.k > short_k && pool::cache_sizes().l2 < min_l2_bytes)) return false;
   const bool along_k = x.b_along_k || (x.n == 1 && x.b_stride == 1);
-  if (along_k && x.m <= max_skinny_rows_along_k && adds_dot_products(e, x))
-    multiply_small_dots(e, x);
-  else
+  const bool narrow = x.n < max_narrow_columns;
+  if (!along_k || (x.m > max_skinny_rows_along_k && !narrow) || !adds_dot_products(e, x))
     e.multiply_small(x);
+  else if (narrow && x.m >= 2 * x.n)
+    multiply_transposed_dots(e, x);
+  else
+    multiply_small_dots(e, x);
   return true;
 }
 

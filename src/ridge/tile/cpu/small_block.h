@@ -179,8 +179,45 @@ template <class V, void (*pack_along_k)(const PackArgs&)>
   multiply_small_panels<V>(x, pack_along_k, packed);
 }
 
+// True if the last `narrow` columns take less time with vectors of rows, which A across k has in place, than with a
+// vector per row most of whose lanes are empty. Two multiply-adds start per cycle, four cycles after those on which
+// they depend; transposing the sums takes about 32 cycles per vector of rows.
+template <class V> constexpr bool prefers_transposed_columns(const SmallArgs& x, Index narrow) {
+  const Index vectors = (x.m + V::lanes - 1) / V::lanes;
+  const Index doubled_step = narrow * vectors < 8 ? 8 : narrow * vectors;
+  return doubled_step * x.k + 64 * (vectors + 1) < x.m * x.k;
+}
+
+// Computes the columns from `first` on as the transposed product, whose vectors are rows of A across k.
+template <class V, void (*transpose_sums)(const TransposeArgs&)>
+[[gnu::noinline]] void multiply_transposed_columns(const SmallArgs& x, Index first) {
+  alignas(64) float sums[max_narrow_columns * max_small_size];
+  SmallArgs transposed;
+  transposed.a = x.b + first * (x.b_along_k ? x.b_stride : 1);
+  transposed.a_along_k = x.b_along_k;
+  transposed.a_stride = x.b_stride;
+  transposed.b = x.a;
+  transposed.b_stride = x.a_stride;
+  transposed.m = x.n - first;
+  transposed.n = x.m;
+  transposed.k = x.k;
+  transposed.c = sums;
+  transposed.c_stride = max_small_size;
+  multiply_small_panels<V>(transposed, nullptr, nullptr);
+  transpose_sums({sums, max_small_size, static_cast<int>(transposed.m), x.m, x.c + first, x.c_stride});
+}
+
 // Computes a small product. `pack_along_k` transposes columns of B along k, and may write to a multiple of 16 steps.
-template <class V, void (*pack_along_k)(const PackArgs&)> void multiply_small_product(const SmallArgs& x) {
+template <class V, void (*pack_along_k)(const PackArgs&), void (*transpose_sums)(const TransposeArgs&)>
+void multiply_small_product(const SmallArgs& x) {
+  const Index narrow = x.n % V::lanes;
+  if (!x.a_along_k && narrow > 0 && narrow <= max_narrow_columns && prefers_transposed_columns<V>(x, narrow)) {
+    multiply_transposed_columns<V, transpose_sums>(x, x.n - narrow);
+    if (narrow == x.n) return;
+    SmallArgs full_vectors = x;
+    full_vectors.n -= narrow;
+    return multiply_small_product<V, pack_along_k, transpose_sums>(full_vectors);
+  }
   if (x.b_along_k) return pack_and_multiply_small<V, pack_along_k>(x);
   const int vectors = (static_cast<int>(x.n) + V::lanes - 1) / V::lanes;
   if (vectors > max_small_vectors<V> || x.m > max_small_rows<V>[vectors - 1])
