@@ -37,8 +37,10 @@ TEST_P(SmallProducts, AreExactInEveryLayout) {
 TEST_P(SmallProducts, HaveTheBitsOfProductsWithASchedule) {
   std::mt19937 random(1);
   const auto draw = [&](Index limit) { return 1 + static_cast<Index>(random()) % limit; };
-  for (int i = 0; i < 500; ++i) {
-    const Index m = draw(i % 3 ? 40 : 128), n = draw(i % 2 ? 20 : 128), k = draw(128);
+  for (int i = 0; i < 800; ++i) {
+    const bool is_thin = i % 4 == 0;
+    const Index m = draw(is_thin ? 15 : 128), n = draw(i % 3 ? 20 : 128) + (is_thin ? draw(500) : 0);
+    const Index k = draw(is_thin ? 700 : 128);
     MatmulProblem p = make_simple_case(m, n, k, DType::f32, DType::f32, i % 8).call.problem;
     std::vector<float> a(m * k), b(k * n), d(m * n), pair(2 * m * n);
     fill_matrix(p.a, a.data(), 1, m, k, TestValues::normals, i);

@@ -79,7 +79,7 @@ struct SmallArgs {
   float* c = nullptr;
   Index c_stride = 0;
 };
-inline constexpr Index max_small_size = 128;    // Largest m, n and k of a small product
+inline constexpr Index max_small_size = 128;    // Largest k of a packed B, and m of transposed columns
 inline constexpr Index max_narrow_columns = 8;  // Columns of a small product that are computed transposed
 
 // Arguments of copying the transpose of up to max_narrow_columns rows of `columns` sums to C[columns][rows].

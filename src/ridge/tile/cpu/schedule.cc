@@ -137,7 +137,9 @@ StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, Til
   // With few rows the packing pass is the limit: longer contiguous reads of B gain more than reloading sums costs.
   const bool long_runs = passes && o.right->computed == nullptr && o.right->row_stride == 1 && p.size.m <= 16 * e.rows;
   const Index run_steps = long_runs ? Index{128} : l1_steps;
-  const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
+  // With one panel of rows B in place is read once, and further stages would only load the sums again.
+  const bool one_pass_in_place = p.size.m <= e.rows && can_read_right_in_place(p, o);
+  const Index fit = in_order || one_pass_in_place ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
   const Index max_steps = std::max<Index>(fit / 32 * 32, 64);
   const Index steps = std::max<Index>(1, std::min(max_steps, limits.k / e.per_unit));
   const Index max_stages = std::max<Index>(1, ceil_div(p.size.k, stage_multiple(e, *o.right)));
@@ -169,6 +171,10 @@ void divide_shared_groups(const MatmulSizes& p, const MatmulOperands& o, int thr
 }
 
 }  // namespace
+
+bool has_one_stage_in_place(const MatmulSizes& p, const MatmulOperands& o) {
+  return can_read_right_in_place(p, o) && choose_stage_sizes(p, o, {p.size.m, p.size.n, p.size.k}).stages == 1;
+}
 
 Index stage_multiple(const Engine& engine, const Matrix& right) {
   return right.computed == nullptr ? engine.k_multiple : std::lcm(Index{engine.k_multiple}, right.computed->k_multiple);

@@ -64,12 +64,29 @@ const Unit* pack_rows_along_k(const Engine& e, const Unit* first, Index rows, In
   e.transpose_sums({sums, max_small_size, dots.rows, x.m, x.c, x.c_stride});
 }
 
+// Operands of the schedule that larger products would have.
+struct ScheduledProduct {
+  Matrix a, b;
+  MatmulSizes sizes;
+  MatmulOperands operands;
+  ScheduledProduct(const Engine& e, const SmallArgs& x, bool b_along_k) : sizes{1, {x.m, x.n, x.k}} {
+    b.row_stride = b_along_k ? x.b_stride : 1;
+    b.col_stride = b_along_k ? 1 : x.b_stride;
+    constexpr int bytes = sizeof(float);
+    operands = {&e, bytes, bytes, &a, &b};
+  }
+};
+
 // True if larger products compute dot products along k.
 [[gnu::noinline]] bool adds_dot_products(const Engine& e, const SmallArgs& x) {
-  Matrix b;
-  b.row_stride = x.b_stride;
-  constexpr int bytes = sizeof(float);
-  return prefers_skinny_schedule({1, {x.m, x.n, x.k}}, {&e, bytes, bytes, nullptr, &b}, 1);
+  const ScheduledProduct product(e, x, true);
+  return prefers_skinny_schedule(product.sizes, product.operands, 1);
+}
+
+// True if a product of long k reads B once, in place and in one stage.
+[[gnu::noinline]] bool reads_long_k_in_place(const Engine& e, const SmallArgs& x) {
+  const ScheduledProduct product(e, x, false);
+  return x.m <= e.rows && has_one_stage_in_place(product.sizes, product.operands);
 }
 
 }  // namespace
@@ -78,6 +95,7 @@ bool multiply_small(const SmallArgs& x) {
   const Engine& e = find_f32_engine();
   if (e.multiply_small == nullptr || (x.k > short_k && pool::cache_sizes().l2 < min_l2_bytes)) return false;
   const bool along_k = x.b_along_k || (x.n == 1 && x.b_stride == 1);
+  if (x.k > max_small_size && (along_k || !reads_long_k_in_place(e, x))) return false;
   const bool narrow = x.n < max_narrow_columns;
   if (!along_k || (x.m > max_skinny_rows_along_k && !narrow) || !adds_dot_products(e, x))
     e.multiply_small(x);

@@ -9,12 +9,13 @@
 
 namespace ridge::tile::cpu {
 
-inline constexpr Index max_small_multiply_adds = 1000000;  // 100^3; larger products gain from prefetches
+inline constexpr Index max_small_multiply_adds = 1000000;    // 100^3; larger products gain from prefetches
+inline constexpr Index max_small_elements = Index{1} << 17;  // Largest A and B, which are read from the L2
 
 // True if a product of f32 may be small enough for `multiply_small`.
 constexpr bool has_small_size(const ProductSize& s) {
-  return s.m > 0 && s.n > 0 && s.k > 0 && s.m <= max_small_size && s.n <= max_small_size && s.k <= max_small_size &&
-         s.m * s.n * s.k <= max_small_multiply_adds;
+  return s.m > 0 && s.n > 0 && s.k > 0 && s.m * s.k <= max_small_elements && s.n * s.k <= max_small_elements &&
+         s.m * s.n <= max_small_elements && s.m * s.n * s.k <= max_small_multiply_adds;
 }
 
 // Computes a product for whose size `has_small_size` is true. Returns false and computes nothing if the schedule of

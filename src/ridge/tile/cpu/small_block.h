@@ -211,7 +211,8 @@ template <class V, void (*transpose_sums)(const TransposeArgs&)>
 template <class V, void (*pack_along_k)(const PackArgs&), void (*transpose_sums)(const TransposeArgs&)>
 void multiply_small_product(const SmallArgs& x) {
   const Index narrow = x.n % V::lanes;
-  if (!x.a_along_k && narrow > 0 && narrow <= max_narrow_columns && prefers_transposed_columns<V>(x, narrow)) {
+  if (!x.a_along_k && narrow > 0 && narrow <= max_narrow_columns && x.m <= max_small_size &&
+      prefers_transposed_columns<V>(x, narrow)) {
     multiply_transposed_columns<V, transpose_sums>(x, x.n - narrow);
     if (narrow == x.n) return;
     SmallArgs full_vectors = x;
