@@ -38,10 +38,13 @@ TEST_P(SmallProducts, HaveTheBitsOfProductsWithASchedule) {
   std::mt19937 random(1);
   const auto draw = [&](Index limit) { return 1 + static_cast<Index>(random()) % limit; };
   for (int i = 0; i < 800; ++i) {
-    const bool is_thin = i % 4 == 0;
-    const Index m = draw(is_thin ? 15 : 128), n = draw(i % 3 ? 20 : 128) + (is_thin ? draw(500) : 0);
-    const Index k = draw(is_thin ? 700 : 128);
-    MatmulProblem p = make_simple_case(m, n, k, DType::f32, DType::f32, i % 8).call.problem;
+    const bool is_thin = i % 4 == 0, is_narrow = i % 4 == 1;
+    const Index m = draw(is_thin ? 15 : 128);
+    Index n = draw(i % 3 ? 20 : 128);
+    if (is_thin) n += draw(500);
+    if (is_narrow) n = 1 + n % 8;
+    const Index k = draw(is_thin || is_narrow ? 700 : 128);
+    MatmulProblem p = make_simple_case(m, n, k, DType::f32, DType::f32, i / 4 % 8).call.problem;
     std::vector<float> a(m * k), b(k * n), d(m * n), pair(2 * m * n);
     fill_matrix(p.a, a.data(), 1, m, k, TestValues::normals, i);
     fill_matrix(p.b, b.data(), 1, k, n, TestValues::normals, i + 1);

@@ -11,6 +11,9 @@ namespace {
 constexpr Index short_k = 64;
 constexpr Index min_l2_bytes = Index{512} << 10;
 
+// Largest k of transposed dot products.
+constexpr Index max_narrow_k = skinny_k_block_units(max_skinny_rows);
+
 // Returns find_engine(f32, f32), which takes a tenth of the time of the smallest products, from a table.
 const Engine& find_f32_engine() {
   constexpr int isas = static_cast<int>(Isa::amx) + 1;
@@ -49,7 +52,7 @@ const Unit* pack_rows_along_k(const Engine& e, const Unit* first, Index rows, In
 
 // Computes dot products of fewer columns than rows as the transposed product, whose rows are the columns of B.
 [[gnu::noinline]] void multiply_transposed_dots(const Engine& e, const SmallArgs& x) {
-  alignas(64) Unit packed[max_narrow_columns * max_small_size], packed_a[max_small_size * max_small_size];
+  alignas(64) Unit packed[max_narrow_columns * max_narrow_k], packed_a[max_small_size * max_small_size];
   alignas(64) float sums[max_narrow_columns * max_small_size];
   SkinnyArgs dots;
   dots.a_by_rows = pack_rows_along_k(e, x.b, x.n, x.k, x.b_stride, true, packed);
@@ -83,6 +86,13 @@ struct ScheduledProduct {
   return prefers_skinny_schedule(product.sizes, product.operands, 1);
 }
 
+// True if `multiply_transposed_dots` takes a product of long k without copying A. Larger products then have a single k
+// block, too, so that the order of summation is the same.
+bool has_long_narrow_dots(const Engine& e, const SmallArgs& x) {
+  return x.n < max_narrow_columns && x.m >= 2 * x.n && x.m <= max_small_size && x.k <= max_narrow_k && x.a_along_k &&
+         e.few_rows_k_block_units == 0 && adds_dot_products(e, x);
+}
+
 // True if a product of long k reads B once, in place and in one stage.
 [[gnu::noinline]] bool reads_long_k_in_place(const Engine& e, const SmallArgs& x) {
   const ScheduledProduct product(e, x, false);
@@ -95,7 +105,7 @@ bool multiply_small(const SmallArgs& x) {
   const Engine& e = find_f32_engine();
   if (e.multiply_small == nullptr || (x.k > short_k && pool::cache_sizes().l2 < min_l2_bytes)) return false;
   const bool along_k = x.b_along_k || (x.n == 1 && x.b_stride == 1);
-  if (x.k > max_small_size && (along_k || !reads_long_k_in_place(e, x))) return false;
+  if (x.k > max_small_size && !(along_k ? has_long_narrow_dots(e, x) : reads_long_k_in_place(e, x))) return false;
   const bool narrow = x.n < max_narrow_columns;
   if (!along_k || (x.m > max_skinny_rows_along_k && !narrow) || !adds_dot_products(e, x))
     e.multiply_small(x);
