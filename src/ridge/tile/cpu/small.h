@@ -14,8 +14,10 @@ inline constexpr Index max_small_elements = Index{1} << 17;  // Largest A and B,
 
 // True if a product of f32 may be small enough for `multiply_small`.
 constexpr bool has_small_size(const ProductSize& s) {
-  return s.m > 0 && s.n > 0 && s.k > 0 && s.m * s.k <= max_small_elements && s.n * s.k <= max_small_elements &&
-         s.m * s.n <= max_small_elements && s.m * s.n * s.k <= max_small_multiply_adds;
+  const auto is_short = [](std::int64_t x) { return x > 0 && x <= max_small_elements; };
+  return is_short(s.m) && is_short(s.n) && is_short(s.k) && s.m * s.k <= max_small_elements &&
+         s.n * s.k <= max_small_elements && s.m * s.n <= max_small_elements &&
+         s.m * s.n * s.k <= max_small_multiply_adds;
 }
 
 // Computes a product for whose size `has_small_size` is true. Returns false and computes nothing if the schedule of
