@@ -68,12 +68,41 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   if (!is_store_only(call.epilogue) || p.d.dtype != (sums_are_integers ? DType::int32 : DType::f32))
     g.d.target = {to_tile_epilogue(call.epilogue, p.d.dtype), apply_epilogue,
                   is_store_only(call.epilogue) && p.d.dtype == DType::bf16};
-  if constexpr (a_bytes == 4 && b_bytes == 4)
-    if (threads == 1 && p.batch == 1 && g.d.target.write_tile == nullptr && layout.col_stride == 1 &&
-        tile::cpu::is_small_product(engine, g.a, g.b))
-      return tile::cpu::multiply_small(engine, g.a, g.b, static_cast<float*>(call.d), layout.row_stride);
   const tile::cpu::MatmulSizes sizes{p.batch, p.size};
   tile::cpu::run_kernel<Kernel>(g, sizes, engine, threads);
+}
+
+// Returns the arguments of a small product whose D has contiguous rows.
+tile::cpu::SmallArgs to_small_args(const ProductSize& size, const MatrixLayout& a, const MatrixLayout& b) {
+  tile::cpu::SmallArgs x;
+  x.a_along_k = a.col_stride == 1 || size.k == 1;
+  x.a_stride = x.a_along_k ? a.row_stride : a.col_stride;
+  x.b_along_k = b.col_stride != 1 && size.n > 1;
+  x.b_stride = x.b_along_k ? b.col_stride : b.row_stride;
+  x.m = size.m;
+  x.n = size.n;
+  x.k = size.k;
+  return x;
+}
+
+// Computes a small product of f32 without the schedule of larger ones; returns false if it is none. The smallest ones
+// take 20 ns, so that nothing larger than their arguments is copied before.
+bool run_small_matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int threads) {
+  using tile::cpu::Unit;
+  const auto are_f32 = [](DType x, DType y, DType z) { return x == DType::f32 && y == x && z == x; };
+  if (!tile::cpu::has_small_size(p.size) || p.batch != 1 || !are_f32(p.a.dtype, p.b.dtype, p.d.dtype) || p.grouped ||
+      p.windows || p.pixel_windows)
+    return false;
+  if (threads != 1 && choose_thread_count(p, threads) != 1) return false;
+  const bool transposed = p.d.col_stride != 1 && p.size.n > 1;
+  tile::cpu::SmallArgs x =
+      transposed ? to_small_args({p.size.n, p.size.m, p.size.k}, transpose_layout(p.b), transpose_layout(p.a))
+                 : to_small_args(p.size, p.a, p.b);
+  x.a = static_cast<const Unit*>(transposed ? b : a);
+  x.b = static_cast<const Unit*>(transposed ? a : b);
+  x.c = static_cast<float*>(d);
+  x.c_stride = transposed ? p.d.col_stride : p.d.row_stride;
+  return tile::cpu::multiply_small(x);
 }
 
 // Calls each(i, threads) for all groups. All threads share a long group; each short group runs on one thread.
@@ -105,6 +134,8 @@ MatmulCall extract_image(const MatmulCall& call, std::int64_t image) {
 void dispatch_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   const MatmulProblem& p = call.problem;
   if (p.batch == 0 || p.size.m == 0 || p.size.n == 0) return;
+  if (packed_b == nullptr && is_store_only(call.epilogue) && run_small_matmul(p, call.a, call.b, call.d, threads))
+    return;
   threads = choose_thread_count(p, threads);
   if (p.grouped)
     return for_each_group(p, threads,
@@ -188,7 +219,7 @@ Reason unsupported_reason(const MatmulCall& call) {
 void matmul(const MatmulCall& call, int threads) { dispatch_matmul(call, nullptr, threads); }
 
 void matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int threads) {
-  dispatch_matmul({p, a, b, d}, nullptr, threads);
+  if (!run_small_matmul(p, a, b, d, threads)) dispatch_matmul({p, a, b, d}, nullptr, threads);
 }
 
 PackedWeights::PackedWeights(const MatmulProblem& p, const void* b)

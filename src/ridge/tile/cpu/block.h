@@ -117,10 +117,11 @@ template <class V> constexpr bool can_broadcast_from_memory = requires(typename 
 template <int rows, bool packed> struct LeftAddresses {
   const char *first, *eighth;
   Index stride, stride_3, stride_5;
-  [[gnu::always_inline]] explicit LeftAddresses(const BlockArgs& x)
-      : first(reinterpret_cast<const char*>(x.a)),
-        eighth(first + (rows > 7 ? 7 * x.a_stride * Index{sizeof(Unit)} : 0)),
-        stride(x.a_stride * Index{sizeof(Unit)}),
+  [[gnu::always_inline]] explicit LeftAddresses(const BlockArgs& x) : LeftAddresses(x.a, x.a_stride) {}
+  [[gnu::always_inline]] LeftAddresses(const Unit* a, Index a_stride)
+      : first(reinterpret_cast<const char*>(a)),
+        eighth(first + (rows > 7 ? 7 * a_stride * Index{sizeof(Unit)} : 0)),
+        stride(a_stride * Index{sizeof(Unit)}),
         stride_3(3 * stride),
         stride_5(5 * stride) {
     hide_common_stride();

@@ -70,6 +70,28 @@ struct PackArgs {
   Unit* out = nullptr;
 };
 
+// Arguments of a small product of f32: C[m][n] = A * B. A is read in place, and a B along k is packed.
+struct SmallArgs {
+  const Unit *a = nullptr, *b = nullptr;
+  Index a_stride = 0, b_stride = 0;  // units between rows of A or columns of B along k, else between elements of k
+  bool a_along_k = false, b_along_k = false;
+  Index m = 0, n = 0, k = 0;
+  float* c = nullptr;
+  Index c_stride = 0;
+};
+inline constexpr Index max_small_size = 128;    // Largest k of a packed B, and m of transposed columns
+inline constexpr Index max_narrow_columns = 8;  // Columns of a small product that are computed transposed
+
+// Arguments of copying the transpose of up to max_narrow_columns rows of `columns` sums to C[columns][rows].
+struct TransposeArgs {
+  const float* sums = nullptr;
+  Index stride = 0;
+  int rows = 0;
+  Index columns = 0;
+  float* c = nullptr;
+  Index c_stride = 0;
+};
+
 struct Packers {                                // functions that pack one operand format into units
   void (*along_k)(const PackArgs&) = nullptr;   // k is contiguous
   void (*across_k)(const PackArgs&) = nullptr;  // lanes are contiguous
@@ -130,6 +152,8 @@ struct Engine {
   bool indexes_right = false;      // true if the register block can read B by offsets (BlockArgs::b_offsets)
   bool block_packs_right = false;  // true if the register block can pack B while reading B in place
   void (*multiply_block)(const BlockArgs&) = nullptr;
+  void (*multiply_small)(const SmallArgs&) = nullptr;      // for f32; Is null if no function takes small products
+  void (*transpose_sums)(const TransposeArgs&) = nullptr;  // for `multiply_small`
   void (*release_tiles)() = nullptr;  // releases AMX tiles that stay configured (BlockArgs::tile_shape)
   Packers left_packers, right_packers;
   void (*skinny_along_k)(const SkinnyArgs&) = nullptr;  // Is null if no function takes few rows

@@ -6,6 +6,7 @@
 
 #include "ridge/tile/cpu/skinny_across_avx2.h"
 #include "ridge/tile/cpu/skinny_along_avx2.h"
+#include "ridge/tile/cpu/small_block.h"
 #endif
 
 namespace ridge::tile::cpu {
@@ -69,6 +70,8 @@ struct Ints {  // a unit is two int16 along k
   }
 };
 
+constexpr auto small_product = multiply_small_product<V, pack_along_k_avx2<V, float>, transpose_sums_avx2<V>>;
+
 template <class A, class B> struct Avx2Widening {
   static constexpr Engine engine{
       .rows = 6,
@@ -78,6 +81,8 @@ template <class A, class B> struct Avx2Widening {
       .right_in_place = sizeof(B) == 4,
       .block_packs_right = sizeof(B) == 4,
       .multiply_block = dispatch_block<V, 6, sizeof(A) == 4>,
+      .multiply_small = sizeof(A) == 4 && sizeof(B) == 4 ? small_product : nullptr,
+      .transpose_sums = transpose_sums_avx2<V>,
       .left_packers = packers_avx2<V, A>,
       .right_packers = packers_avx2<V, B>,
       .skinny_along_k = skinny_along_k_avx2<V, B>,

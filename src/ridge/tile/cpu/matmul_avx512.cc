@@ -3,7 +3,9 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/cpu/block.h"
 #if defined(__AVX512F__)
+#include "ridge/tile/cpu/pack_small_avx512.h"
 #include "ridge/tile/cpu/skinny_avx512.h"
+#include "ridge/tile/cpu/small_block.h"
 #endif
 
 namespace ridge::tile::cpu {
@@ -14,6 +16,9 @@ struct Avx512Tag {};
 using V = FloatVectors512<Avx512Tag>;
 using Ints = IntVectors512<Avx512Tag>;
 
+constexpr auto small_product =
+    multiply_small_product<V, pack_small_along_k<Avx512Tag>, transpose_sums_avx512<Avx512Tag>>;
+
 template <class A, class B> struct Avx512Widening {
   static constexpr Engine engine{
       .rows = 14,
@@ -23,6 +28,8 @@ template <class A, class B> struct Avx512Widening {
       .right_in_place = sizeof(B) == 4,
       .indexes_right = true,
       .multiply_block = dispatch_block<V, 14, sizeof(A) == 4>,
+      .multiply_small = sizeof(A) == 4 && sizeof(B) == 4 ? small_product : nullptr,
+      .transpose_sums = transpose_sums_avx512<Avx512Tag>,
       .left_packers = packers_avx512<Avx512Tag, A, float>,
       .right_packers = packers_avx512<Avx512Tag, B, float>,
       .skinny_along_k = multiply_skinny_along_k<Dots16<V, float, B>>,

@@ -155,6 +155,20 @@ template <class Tag, class T> void pack_along_k_avx2(const PackArgs& x) {
   }
 }
 
+// Copies the transpose of up to eight rows of sums, eight columns at a time.
+template <class Tag> void transpose_sums_avx2(const TransposeArgs& x) {
+  float* c = x.c;
+  for (Index column = 0; column < x.columns; column += 8, c += 8 * x.c_stride) {
+    const Index left = x.columns - column;
+    __m256 r[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i)
+      r[i] = i < x.rows ? load_widened<Tag>(x.sums + column + i * x.stride, left) : _mm256_setzero_ps();
+    transpose_8x8<Tag>(r);
+    store_8_steps<Tag>(c, x.c_stride, left, x.rows, r);
+  }
+}
+
 // Returns the first `count` of sixteen bytes at any address; the others are 0.
 template <class Tag> [[gnu::always_inline]] inline __m128i load_first_bytes(const std::int8_t* p, int count) {
   if (count >= 16) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));

@@ -22,11 +22,18 @@ bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
 
 // Largest k, in elements, for which packing B along k takes less time than adding the lanes of each dot product. A
 // register block has two vectors of columns. Packing a column takes time proportional to k, the additions proportional
-// to the rows; they cost the same at k = 48 to 300 units for 1 to 16 rows (16 lanes), and at 20 to 55 (8 lanes). With 5
-// x 1487 results and k = 22, f32 has 64 GFLOP/s packed and 21 in place (Zen 5, one thread).
+// to the rows. They cost the same at k = 6 per row with 16 lanes and 12 per row with 8 lanes, where five rows need
+// several passes. Fewer columns leave lanes of the packed vectors empty (Zen 5, one thread).
 Index max_short_k(const MatmulSizes& p, const Engine& e) {
-  const Index lanes = e.cols / 2;
-  return lanes * e.per_unit * std::clamp<Index>(p.size.m, 3, lanes - 2);
+  const Index lanes = e.cols / 2, rows = lanes < 16 ? std::min<Index>(p.size.m, 5) : p.size.m;
+  if (p.size.n < max_narrow_columns) return std::min(32 / lanes * rows, 5 * p.size.n) * e.per_unit;
+  return (p.size.n < 32 ? 64 : 96) / lanes * rows * e.per_unit;
+}
+
+// True if dot products of a few columns take less time than a register block whose vectors they hardly fill.
+bool has_narrow_dots(const MatmulSizes& p, const MatmulOperands& o) {
+  return o.engine->multiply_small != nullptr && o.engine->cols / 2 >= 16 && o.right->computed == nullptr &&
+         p.size.n < max_narrow_columns && p.size.m <= max_small_size;
 }
 
 }  // namespace
@@ -37,6 +44,8 @@ bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int 
   const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // every pass widens B again
   Index max_rows = widened ? max_skinny_rows_widened : max_skinny_rows_along_k;
   if (e.max_skinny_along_k_rows != 0) max_rows = e.max_skinny_along_k_rows;
+  const bool narrow = along_k && has_narrow_dots(p, o);
+  if (narrow) max_rows = max_small_size;
   if (!along_k) max_rows = max_skinny_rows_across_k;
   if (packed) max_rows = max_skinny_rows;
   // AMX tiles read B in place, so a computed B is packed.
@@ -44,7 +53,7 @@ bool prefers_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int 
   const auto in_place = along_k ? e.skinny_along_k : e.skinny_across_k;
   if (p.size.m > max_rows || (packed ? e.skinny_packed : in_place) == nullptr) return false;
   const bool adds_lanes = along_k && e.skinny_left_packers.along_k == nullptr && o.right->computed == nullptr;
-  if (adds_lanes && p.size.m <= max_skinny_rows_across_k && p.size.k <= max_short_k(p, e)) return false;
+  if (adds_lanes && (narrow || p.size.m <= max_skinny_rows_across_k) && p.size.k <= max_short_k(p, e)) return false;
   const bool sums_in_c = !e.needs_sum_scratch;
   // If B fits in the L2, the normal schedule is faster, because its sums stay in registers over all of k.
   if (!along_k && sums_in_c && can_read_right_in_place(p, o)) return false;
@@ -128,7 +137,9 @@ StageSizes choose_stage_sizes(const MatmulSizes& p, const MatmulOperands& o, Til
   // With few rows the packing pass is the limit: longer contiguous reads of B gain more than reloading sums costs.
   const bool long_runs = passes && o.right->computed == nullptr && o.right->row_stride == 1 && p.size.m <= 16 * e.rows;
   const Index run_steps = long_runs ? Index{128} : l1_steps;
-  const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
+  // With one panel of rows B in place is read once, and further stages would only load the sums again.
+  const bool one_pass_in_place = p.size.m <= e.rows && can_read_right_in_place(p, o);
+  const Index fit = in_order || one_pass_in_place ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
   const Index max_steps = std::max<Index>(fit / 32 * 32, 64);
   const Index steps = std::max<Index>(1, std::min(max_steps, limits.k / e.per_unit));
   const Index max_stages = std::max<Index>(1, ceil_div(p.size.k, stage_multiple(e, *o.right)));
@@ -160,6 +171,10 @@ void divide_shared_groups(const MatmulSizes& p, const MatmulOperands& o, int thr
 }
 
 }  // namespace
+
+bool has_one_stage_in_place(const MatmulSizes& p, const MatmulOperands& o) {
+  return can_read_right_in_place(p, o) && choose_stage_sizes(p, o, {p.size.m, p.size.n, p.size.k}).stages == 1;
+}
 
 Index stage_multiple(const Engine& engine, const Matrix& right) {
   return right.computed == nullptr ? engine.k_multiple : std::lcm(Index{engine.k_multiple}, right.computed->k_multiple);

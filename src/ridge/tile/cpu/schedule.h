@@ -57,6 +57,9 @@ const Engine& choose_engine(const MatmulSizes& problem, const Engine& engine, co
 // True if a schedule for few rows, which read B once, is faster than the normal one.
 bool prefers_skinny_schedule(const MatmulSizes& problem, const MatmulOperands& operands, int threads);
 
+// True if B across k is read in place and k is not split into stages.
+bool has_one_stage_in_place(const MatmulSizes& problem, const MatmulOperands& operands);
+
 CpuSchedule choose_schedule(const MatmulSizes& problem, const MatmulOperands& operands, TileLimits limits, int threads);
 
 // Returns part `i` of the range 0 … count - 1, which is split into `parts` parts at multiples of `multiple`.

@@ -116,13 +116,42 @@ TEST(CpuSchedule, few_f32_rows_read_B_in_place_if_B_fits_in_L2) {
   EXPECT_TRUE(schedule_for_few_rows({1, 8, 1024, k}, 1, true).skinny) << "k contiguous";
 }
 
+TEST(CpuSchedule, one_panel_of_rows_reads_B_in_place_in_one_stage) {
+  EXPECT_EQ(schedule_for_few_rows({1, 14, 512, 384}, 1, false).stages, 1);
+  EXPECT_GT(schedule_for_few_rows({1, 15, 512, 384}, 1, false).stages, 1) << "two panels";
+}
+
+TEST(CpuSchedule, few_columns_of_a_long_k_need_no_packed_B) {
+  const auto is_skinny = [](Index m, Index n, Index k) {
+    Matrix a, b;  // A[m, k], B[n, k]: k contiguous
+    a.col_stride = b.col_stride = 1;
+    a.row_stride = b.row_stride = k;
+    Engine e;
+    e.rows = 14;
+    e.cols = 32;
+    e.per_unit = 1;
+    e.max_skinny_along_k_rows = 16;
+    e.multiply_small = [](const SmallArgs&) {};
+    e.skinny_along_k = [](const SkinnyArgs&) {};
+    return choose_schedule({1, m, n, k}, {&e, 4, 4, &a, &b}, limits, 1).skinny;
+  };
+  EXPECT_TRUE(is_skinny(128, 7, 36));
+  EXPECT_FALSE(is_skinny(128, 7, 35)) << "short k";
+  EXPECT_FALSE(is_skinny(129, 7, 36)) << "many rows";
+  EXPECT_FALSE(is_skinny(128, 8, 100)) << "more columns";
+}
+
 TEST(CpuSchedule, few_rows_of_a_short_k_pack_B) {
-  for (const auto& [rows, k] : {std::pair{1, 48}, {5, 80}, {16, 224}}) {
+  for (const auto& [rows, k] : {std::pair{1, 6}, {5, 30}, {16, 96}}) {
     EXPECT_FALSE(schedule_for_few_rows({1, rows, 1000, k}, 1, true).skinny) << rows << " rows";
     EXPECT_TRUE(schedule_for_few_rows({1, rows, 1000, k + 1}, 1, true).skinny) << rows << " rows";
   }
-  EXPECT_FALSE(schedule_for_few_rows({1, 2, 1000, 192}, 4, true).skinny) << "int8";
-  EXPECT_TRUE(schedule_for_few_rows({1, 2, 1000, 193}, 4, true).skinny) << "int8";
+  EXPECT_FALSE(schedule_for_few_rows({1, 8, 31, 32}, 1, true).skinny) << "31 columns";
+  EXPECT_TRUE(schedule_for_few_rows({1, 8, 31, 33}, 1, true).skinny) << "31 columns";
+  EXPECT_FALSE(schedule_for_few_rows({1, 8, 7, 16}, 1, true).skinny) << "7 columns";
+  EXPECT_TRUE(schedule_for_few_rows({1, 8, 7, 17}, 1, true).skinny) << "7 columns";
+  EXPECT_FALSE(schedule_for_few_rows({1, 2, 1000, 48}, 4, true).skinny) << "int8";
+  EXPECT_TRUE(schedule_for_few_rows({1, 2, 1000, 49}, 4, true).skinny) << "int8";
 }
 
 TEST(CpuSchedule, a_second_skinny_pass_over_int8_needs_B_larger_than_L2) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "ridge/tile/cpu/engine.h"
@@ -22,9 +23,22 @@ template <class D, int rows> void run_pass_along_k(const SkinnyArgs& x, int pass
   auto* const c = static_cast<typename D::Sum*>(x.c);
   const Index prefetch_distance = (passes == 1 ? columns : x.n) * x.b_stride;
   Index j = 0;
-  for (int iteration = 0; j + columns <= x.n; j += columns, iteration = iteration + 1 == passes ? 0 : iteration + 1)
-    D::template multiply<rows, columns>(x, b + j * x.b_stride, c + j, iteration == pass ? prefetch_distance : 0);
-  for (; j < x.n; ++j) D::template multiply<rows, 1>(x, b + j * x.b_stride, c + j, 0);
+  const auto multiply = [&]<int count>(std::integral_constant<int, count>, Index distance)
+      __attribute__((always_inline)) {
+    D::template multiply<rows, count>(x, b + j * x.b_stride, c + j, distance);
+    j += count;
+  };
+  // One column at a time would load each row of A for a single sum, so that the last groups share their columns evenly.
+  const Index end = columns > 2 && x.n % columns == 1 ? x.n - columns - 1 : x.n;
+  for (int iteration = 0; j + columns <= end; iteration = iteration + 1 == passes ? 0 : iteration + 1)
+    multiply(std::integral_constant<int, columns>{}, iteration == pass ? prefetch_distance : 0);
+  if constexpr (columns > 3) {
+    if (x.n - j == 3 || x.n - j == 5) multiply(std::integral_constant<int, 3>{}, 0);
+  }
+  if constexpr (columns > 2) {
+    while (x.n - j > 1) multiply(std::integral_constant<int, 2>{}, 0);
+  }
+  while (j < x.n) multiply(std::integral_constant<int, 1>{}, 0);
 }
 
 template <class D>
@@ -51,6 +65,8 @@ constexpr std::array<PassFunction, sizeof...(i)> pass_functions(std::integer_seq
 
 template <class D> void multiply_skinny_along_k(const SkinnyArgs& x) {
   static constexpr auto by_rows = pass_functions<D>(std::make_integer_sequence<int, D::rows>{});
+  constexpr Index min_k_block = skinny_k_block_units(max_skinny_rows) * D::per_unit;
+  if (x.rows <= D::rows && x.k <= min_k_block) return by_rows[x.rows - 1](x, 0, 1);
   const Index k_block = skinny_k_block_units(x.rows) * D::per_unit;
   const int passes = (x.rows + D::rows - 1) / D::rows;
   const Index block_columns = passes == 1 ? x.n : D::block_columns;

@@ -184,24 +184,39 @@ template <class V, class W, class T> struct Dots16 {
     store_sums(x, units, sums, c);
   }
 
-  // Adds the lanes of each register and stores the sums in C or adds them to C.
+  // Adds the lanes of each register and stores the sums in C or adds them to C. The sums of up to four columns of a row
+  // are one store; a single column needs a store per row.
   template <int rows, int columns>
   [[gnu::always_inline]] static void store_sums(const SkinnyArgs& x, Index units,
                                                 const typename V::Register (&sums)[rows][columns], Sum* c) {
-#pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) {
+    const Index c_stride = x.c_stride;
+    const bool accumulate = x.accumulate;
+    if constexpr (columns == 1) {
+#pragma GCC unroll 2
       for (int i = 0; i < rows; i += 4) {
         const auto row = [&](int r) __attribute__((always_inline)) {
           if (r >= rows) return V::zero();
-          return sums[r < rows ? r : 0][j];
+          return sums[r < rows ? r : 0][0];
         };
         Sum four[4];
         V::sum_store_part(four, sum_lanes_of_4<V>({row(i), row(i + 1), row(i + 2), row(i + 3)}), V::part(4));
         for (int r = i; r < i + 4 && r < rows; ++r) {
           if constexpr (has_left_tail<V>) four[r - i] += x.a_by_rows[r * (units + tail) + units];
-          Sum* const at = c + r * x.c_stride + j;
-          *at = x.accumulate ? *at + four[r - i] : four[r - i];
+          Sum* const at = c + r * c_stride;
+          *at = accumulate ? *at + four[r - i] : four[r - i];
         }
+      }
+    } else {
+      const auto part = V::part(columns);
+#pragma GCC unroll 8
+      for (int i = 0; i < rows; ++i, c += c_stride) {
+        const auto column = [&](int j) __attribute__((always_inline)) {
+          if (j >= columns) return V::zero();
+          return sums[i][j < columns ? j : 0];
+        };
+        auto sum = sum_lanes_of_4<V>({column(0), column(1), column(2), column(3)});
+        if constexpr (has_left_tail<V>) sum = V::sum_add(sum, V::broadcast(x.a_by_rows[i * (units + tail) + units]));
+        V::sum_store_part(c, accumulate ? V::sum_add(sum, V::sum_load_part(c, part)) : sum, part);
       }
     }
   }

@@ -1,19 +1,27 @@
 // Small f32 products on one thread. The schedule, the arenas and the workers of larger products take as long as the
-// multiply-adds of 64 x 64 x 64 elements, so these products call the register block without them. The order of
-// summation is that of larger products, so fused kernels give the same bits.
+// multiply-adds of 64 x 64 x 64 elements, so these products run without them (small_block.h). The order of summation is
+// that of larger products, so fused kernels give the same bits.
 #pragma once
 
+#include "ridge/base/product_size.h"
 #include "ridge/tile/cpu/engine.h"
 #include "ridge/tile/tile.h"
 
 namespace ridge::tile::cpu {
 
-inline constexpr Index max_small_size = 64;  // Largest m, n and k of a small product
+inline constexpr Index max_small_multiply_adds = 1000000;    // 100^3; larger products gain from prefetches
+inline constexpr Index max_small_elements = Index{1} << 17;  // Largest A and B, which are read from the L2
 
-// True if `multiply_small` computes products of f32 elements of these sizes with this engine.
-bool is_small_product(const Engine& engine, const Matrix& a, const Matrix& b);
+// True if a product of f32 may be small enough for `multiply_small`.
+constexpr bool has_small_size(const ProductSize& s) {
+  const auto is_short = [](std::int64_t x) { return x > 0 && x <= max_small_elements; };
+  return is_short(s.m) && is_short(s.n) && is_short(s.k) && s.m * s.k <= max_small_elements &&
+         s.n * s.k <= max_small_elements && s.m * s.n <= max_small_elements &&
+         s.m * s.n * s.k <= max_small_multiply_adds;
+}
 
-// Computes C = A * B transposed: [m][k] times [n][k], with rows or columns of A and B contiguous.
-void multiply_small(const Engine& engine, const Matrix& a, const Matrix& b, float* c, Index c_stride);
+// Computes a product for whose size `has_small_size` is true. Returns false and computes nothing if the schedule of
+// larger products is faster.
+bool multiply_small(const SmallArgs& x);
 
 }  // namespace ridge::tile::cpu
