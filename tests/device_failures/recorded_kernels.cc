@@ -63,6 +63,9 @@ Status run_loops(const RunningSumLoops&, std::span<void* const>, const device::D
 Status run_loops(const TopKLoops&, std::span<void* const>, const device::DeviceWorkspace&, CUstream_st*) {
   return record_work("top-k");
 }
+Status run_loops(const RoutedProductLoops&, std::span<void* const>, CUstream_st*) {
+  return record_work("a routed product");
+}
 Status run_loops(const PoolLoops&, std::span<void* const>, CUstream_st*) { return record_work("a pool"); }
 Status run_loops(const RotaryLoops&, std::span<void* const>, CUstream_st*) { return record_work("a rotation"); }
 Status run_loops(const QuantizeLoops&, std::span<void* const>, CUstream_st*) { return record_work("a quantization"); }

@@ -148,7 +148,9 @@ class ElementEvaluator {
     for (const SummedAxis& axis : axes) k *= static_cast<double>(axis.extent);
     const bool integers = left.dtype == DType::int8 && right.dtype == DType::int8;
     double sum_error = integers ? 0 : sum_error_growth(k, reference_.random_data);
-    if (reference_.on_tensor_cores) sum_error += operand_error(left.dtype, right.dtype, k, reference_.random_data);
+    const auto dtype = [&](int tensor) { return reference_.program.tensors[tensor].dtype; };
+    if (reference_.on_tensor_cores)
+      sum_error += operand_error(dtype(c.left), dtype(c.right), k, reference_.random_data);
     const DType stored_as = array_at(c.result).dtype;
     for_each_block([&](std::size_t begin, std::size_t end) {
       std::vector<std::int64_t> left_at, right_at;

@@ -65,11 +65,13 @@ class ProductOperands {
   // Returns the dtype in which an operand is given to the product. Equal dtypes need no conversion, nor does int8
   // (weights) with any other, nor a block-scaled operand. Two operands of e4m3 stay so on a device, in the order that
   // they have in memory; with f32 they become f32, and else 16 bits, which are exact. All others become f32, which is
-  // exact, too.
+  // exact, too. A device drops 13 bits of two operands of tf32, a CPU none.
   DType math_dtype(int one, int other) const {
     const DType a = to_.dtype_of(one), b = to_.dtype_of(other);
     if (is_block_scaled(a)) return a;
     if (is_block_scaled(b)) return dequantized_dtype(a, b);
+    const auto is_tf32 = [&](int tensor) { return to_.program.tensors[tensor].dtype == DType::tf32; };
+    if (is_tf32(one) && is_tf32(other)) return to_.plan.fusion.target == Target::cuda ? DType::tf32 : DType::f32;
     if (a == DType::e4m3 && b == DType::e4m3)
       return to_.plan.fusion.target == Target::cuda && is_matrix(one) && is_matrix(other) ? a : DType::bf16;
     if (a == DType::e4m3 || b == DType::e4m3) {
@@ -82,7 +84,6 @@ class ProductOperands {
 
   MatrixOperand prepare_operand(int tensor, DType math, const DimList& rows, const DimList& cols) {
     View view = to_.view_of(tensor);
-    if (view.dtype == DType::tf32) view.dtype = DType::f32;  // its dtype in memory
     const DType stored = math == DType::tf32 ? DType::f32 : math;
     const auto direct = view.dtype == stored ? matrix_layout(view, dims_.batch, rows, cols) : std::nullopt;
     if (direct) return {view.buffer, with_dtype(*direct, math)};

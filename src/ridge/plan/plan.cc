@@ -15,7 +15,8 @@
 namespace ridge {
 namespace {
 
-constexpr bool is_float(DType dtype) { return StoredFloats::contains(dtype); }
+// tf32 is f32 in memory.
+constexpr bool is_float(DType dtype) { return StoredFloats::contains(dtype) || dtype == DType::tf32; }
 
 Error dtype_error(const Tensor& tensor, std::string_view expected) {
   return input_error(fmt::format("cannot run '{}' as {}: expected {}, found {}", tensor.name, dtype_name(tensor.dtype),
@@ -236,7 +237,7 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
     for (const int tensor : group.internal_tensors) is_internal[tensor] = true;
   for (std::size_t t = 0; t < shapes.size(); ++t) {
     DType dtype = program.tensors[t].dtype;
-    if (dtype == DType::tf32 && options.target == Target::cpu) dtype = DType::f32;  // CPUs multiply all of its bits
+    if (dtype == DType::tf32) dtype = DType::f32;  // in memory
     const int buffer = lowering.add_buffer(dtype, is_internal[t] ? 0 : count_elements(shapes[t]));
     lowering.tensors.push_back({buffer, dtype, std::move(shapes[t])});
   }

@@ -82,7 +82,7 @@ bool Parser::add_einsum_product(const std::vector<ParsedOperand>& factors, const
   if (factors.size() > 2) return add_chain(factors, result);
   Contraction c;
   if (!make_contraction(factors[0], factors[1], result, c)) return false;
-  if ((c.result = declare_result(result, {c.left, c.right})) < 0) return false;
+  if ((c.result = declare_result(result, {c.left, c.right}, ResultKind::product)) < 0) return false;
   add_statement(std::move(c), first_token);
   return true;
 }

@@ -170,8 +170,9 @@ int Parser::resolve_operand(TensorRef& m) {
   return found->second;
 }
 
-// Declares the result of a statement. Its default dtype is the widest of its operands.
-int Parser::declare_result(const TensorRef& m, const std::vector<int>& operands, bool quantizes) {
+// Declares the result of a statement. Its default dtype is the widest of its operands, but bf16 for block-scaled ones
+// and for sums of products of floats below 16 bits.
+int Parser::declare_result(const TensorRef& m, const std::vector<int>& operands, ResultKind kind) {
   if (m.use) {
     report_error(m.span,
                  fmt::format("expected an input after {}, found {}, which the program computes",
@@ -184,7 +185,7 @@ int Parser::declare_result(const TensorRef& m, const std::vector<int>& operands,
                  "use another name; an output is declared where it is written: y: bf16[N, F] = …");
     return -1;
   }
-  if (m.dtype && is_block_scaled(*m.dtype) && !quantizes) {
+  if (m.dtype && is_block_scaled(*m.dtype) && kind != ResultKind::quantized) {
     report_error(m.span,
                  fmt::format("'{}' is {}, whose scales only quantize can compute", m.name, ridge::dtype_name(*m.dtype)),
                  "store it as bf16, and quantize that in a statement of its own");
@@ -192,7 +193,8 @@ int Parser::declare_result(const TensorRef& m, const std::vector<int>& operands,
   }
   DType widest = program_.tensors[operands.front()].dtype;
   for (const int o : operands) widest = wider_dtype(widest, program_.tensors[o].dtype);
-  if (is_block_scaled(widest)) widest = DType::bf16;
+  const bool is_narrow_float = !dtype_info(widest).is_integer && dtype_bits(widest) < 16;
+  if (is_block_scaled(widest) || (kind == ResultKind::product && is_narrow_float)) widest = DType::bf16;
   return declare_tensor(m, m.dtype.value_or(widest), m.dtype.has_value());
 }
 

@@ -148,7 +148,7 @@ std::optional<ParsedOperand> Parser::add_chain_products(const ChainOrder& order,
   }
   Contraction c;
   if (!make_contraction(*left, *right, made, c)) return std::nullopt;
-  if ((c.result = declare_result(made, {c.left, c.right})) < 0) return std::nullopt;
+  if ((c.result = declare_result(made, {c.left, c.right}, ResultKind::product)) < 0) return std::nullopt;
   const auto name_of = [&](int t) { return program_.tensors[t].name; };
   const std::string text =
       fmt::format("{}{} = {} * {}", made.name, program::format_axes(made.axes), name_of(c.left), name_of(c.right));

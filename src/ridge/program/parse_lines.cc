@@ -85,7 +85,7 @@ bool Parser::parse_definition(const TensorRef& result, std::size_t first_token) 
   if (product_of_two || is_summed_product(result)) {
     Contraction c;
     if (!make_contraction(operand_at_node(0), operand_at_node(1), result, c)) return false;
-    if ((c.result = declare_result(result, {c.left, c.right})) < 0) return false;
+    if ((c.result = declare_result(result, {c.left, c.right}, ResultKind::product)) < 0) return false;
     add_statement(std::move(c), first_token);
     return true;
   }
@@ -187,7 +187,7 @@ bool Parser::add_arrow_product(TensorRef& left, TensorRef& right, TensorRef& res
   if (left.suffix && !check_suffix(left, l, c)) return false;
   if (right.suffix && !check_suffix(right, r, c)) return false;
   if (result.name.empty()) result.name = unused_name("Z");
-  if ((c.result = declare_result(result, {c.left, c.right})) < 0) return false;
+  if ((c.result = declare_result(result, {c.left, c.right}, ResultKind::product)) < 0) return false;
   add_statement(std::move(c), first_token);
   return true;
 }

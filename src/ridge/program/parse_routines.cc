@@ -355,7 +355,7 @@ int Parser::declare_routine_result(const Routine& routine, const TensorRef& resu
   if (routine.kind == RoutineKind::quantize) {
     TensorRef made = result;
     made.dtype = routine.format;
-    const int index = declare_result(made, values, true);
+    const int index = declare_result(made, values, ResultKind::quantized);
     if (index >= 0) program_.tensors[index].declared = result.dtype.has_value();
     return index;
   }

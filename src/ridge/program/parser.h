@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -60,6 +61,9 @@ std::vector<std::string> routine_names();
 // Returns what to write instead of a function that the notation lacks, or "".
 std::string_view suggest_alternative(std::string_view function);
 
+// The kind of statement that computes a result decides its default dtype.
+enum class ResultKind : std::uint8_t { product, quantized, other };
+
 class Parser {
  public:
   Parser(std::string_view text, const ParseOptions& options);
@@ -94,7 +98,7 @@ class Parser {
   int declare_tensor(const TensorRef& ref, DType dtype, bool declared);
   int resolve_operand(TensorRef& ref);
   ParsedOperand operand_at_node(std::size_t node) const;
-  int declare_result(const TensorRef& ref, const std::vector<int>& operands, bool quantizes = false);
+  int declare_result(const TensorRef& ref, const std::vector<int>& operands, ResultKind kind = ResultKind::other);
   std::string unused_name(const std::string& base_name) const;
   void add_statement(std::variant<Contraction, Expression> op, std::size_t first_token);
   void set_roles();

@@ -36,7 +36,7 @@ FfiError* make_error(const CallFrame* frame, const std::string& text, int code =
 
 // Returns the message of an error of XLA and destroys the error.
 std::string release_message(const CallFrame* frame, FfiError* error) {
-  xla::ErrorMessageArgs read{{sizeof(xla::ErrorMessageArgs), nullptr}, error, nullptr};
+  xla::ErrorMessageArgs read{{sizeof(xla::ErrorMessageArgs), nullptr}, error, nullptr, 0};
   frame->api->read_error(&read);
   const std::string text = read.message ? read.message : "";
   xla::ErrorDestroyArgs destroy{{sizeof(xla::ErrorDestroyArgs), nullptr}, error};

@@ -82,6 +82,7 @@ struct ErrorMessageArgs {
   Header header;
   FfiError* error;
   const char* message;
+  int code;  // written by XLA since version 0.4 of the interface
 };
 struct ErrorDestroyArgs {
   Header header;
