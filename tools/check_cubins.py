@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compiles all CUDA product kernels of bf16 with nvcc (no GPU needed) and compares them with a golden file: registers,
 spills (none), shared memory, and the counts of important instructions. Kernels of f16 differ only in the type of an
-instruction, so one part of them is compiled and must have the same properties. The gated layer of bf16 and the input
+instruction, so one part of them is compiled and must have the same properties.
+One part of those of e4m3 and tf32 is compiled and must not spill. The gated layer of bf16 and the input
 gradients of bf16 and f16 (rows dx0 …) have a golden file of their own, which also has the bytes of spill stores.
 `--update` rewrites the files. Without nvcc the tool prints "not checked" and exits with 0.
 
@@ -25,6 +26,7 @@ OPCODES = {0x9F0: "wgmma", 0x5B4: "tma_load", 0x3B5: "tma_store", 0x844: "stmatr
          0x387: "local_store"}
 COUNTED = ["wgmma", "tma_load", "tma_store", "stmatrix", "setmaxnreg"]
 HEADER = "type,config,registers,shared_bytes," + ",".join(COUNTED)
+SIXTEEN_BITS = ("Bf16", "F16")  # types whose kernels differ only in the type of an instruction
 FIRST_GRADIENT_ROW = 1000  # rows of the input gradient are numbered from here, so that they sort last
 GATED_HEADER = "type,config,registers,spilled_bytes," + ",".join(COUNTED)
 
@@ -56,10 +58,10 @@ def read_elf_sections(elf: bytes):
 
 
 def parse_kernel_name(mangled: str):
-    found = re.search(r"(Matmul|Gated|InputGradient)KernelILi(\d+)ENS_\d+(\w+?)E", mangled)
+    found = re.search(r"(Matmul|Gated|InputGradient)KernelILi(\d+)E(?:NS_\d+(\w+?)|f)E", mangled)
     if not found:
         return None
-    return found.group(3), int(found.group(2)) + (FIRST_GRADIENT_ROW if found.group(1) == "InputGradient" else 0)
+    return found.group(3) or "float", int(found.group(2)) + (FIRST_GRADIENT_ROW if found.group(1) == "InputGradient" else 0)
 
 
 def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict:
@@ -123,7 +125,7 @@ def product_lines(compiler: str) -> list[str]:
         of_kind = {row: rows.pop((name, row)) for name, row in list(rows) if name == kind}
         if not of_kind:
             sys.exit(f"check_cubins: expected kernels of {kind}, found none")
-        for row, found in of_kind.items():
+        for row, found in of_kind.items() if kind in SIXTEEN_BITS else ():
             if found != rows[first, row]:
                 sys.exit(f"check_cubins: row {row} of {kind}: expected the properties of {first}, {rows[first, row]}, found {found}")
     return [",".join(map(str, [name[0].lower(), name[1], rows[name]["registers"], shared[name[1]],
