@@ -65,7 +65,7 @@ for columns in 1000 1001; do
   check $'x: bf16[A, B]  y: f32[C, A]\nz: bf16[A, B, C] = x * tanh(y) + x' -d A=211 -d B=$columns -d C=7
 done
 check $'x: f32[N]\ny: f32[N] = gelu_tanh(x) - sigmoid(x) * x' -d N=5000011
-# Products of 8 bits and of tf32 in every order of their operands; scales of rows and columns in the same kernel.
+# Products of 8 bits and of tf32 in every order of their operands; scales of rows and columns, and a bias in the same kernel.
 for dtype in e4m3 tf32; do
   for sizes in '1 8 16' '5 100 130' '64 513 1024' '300 72 8' '129 257 4099'; do
     read -r m n k <<<"$sizes"
@@ -75,7 +75,7 @@ for dtype in e4m3 tf32; do
     done
     check "${dtype}[B, M, K] * ${dtype}[B, N, K] -> bf16[B, M, N]" -d B=3 -d "M=$m" -d "N=$n" -d "K=$k"
   done
-  fused "x: ${dtype}[M, K]  w: ${dtype}[N, K]  s: f32[M]  t: f32[N]"$'\n'"h[M, N] = x * w"$'\n'"y: bf16[M, N] = h * s * t" -d M=200 -d N=520 -d K=640
+  check "x: ${dtype}[M, K]  w: ${dtype}[N, K]  s: f32[M]  t: f32[N]"$'\n'"h[M, N] = x * w"$'\n'"y: bf16[M, N] = h * s * t" -d M=200 -d N=520 -d K=640
   fused "x: ${dtype}[M, K]  w: ${dtype}[N, K]  b: f32[N]"$'\n'"h[M, N] = x * w"$'\n'"y: f16[M, N] = relu(h + b)" -d M=77 -d N=130 -d K=100
 done
 # Batches of products with few rows or one column, whose other operand is contiguous along k or n.

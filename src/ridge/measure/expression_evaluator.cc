@@ -133,6 +133,17 @@ double sum_error_growth(double k, bool random_data) {
   return (random_data ? std::min(worst, random) : worst) * f32_roundoff;
 }
 
+// Tensor cores drop 13 bits of operands of tf32. They align 32 products of e4m3 and the sum so far to the largest of
+// these, of which they keep 13 bits, until 128 products are summed. Errors of random products cancel like a random
+// walk; the factor of 6 allows for the largest of many elements.
+double tensor_core_error(const Reference& reference, const Contraction& c, double k) {
+  const DType left = reference.program.tensors[c.left].dtype, right = reference.program.tensors[c.right].dtype;
+  const bool is_tf32 = left == DType::tf32;
+  if (!reference.on_tensor_cores || left != right || (!is_tf32 && left != DType::e4m3)) return 0;
+  const double largest = is_tf32 ? 0x1p-9 : 0x1p-6, typical = 0x1p-9;
+  return reference.random_data ? std::min(largest, 6 * typical / std::sqrt(k)) : largest;
+}
+
 // Tensors that statements of the kernel compute, each shared by all its readers.
 struct ExpressionEvaluator::KernelIntermediates {
   std::map<int, std::unique_ptr<ExpressionEvaluator>> expressions;
@@ -276,6 +287,7 @@ ContractionEvaluator::ContractionEvaluator(const Reference& reference, const std
   for (const SizedAxis& axis : left)
     if (!axis.dim.empty() && !has_axis(result, axis.dim))
       summed_.push_back({axis.extent, axis.stride, ridge::axis_along(right, axis.dim).stride, 0});
+  tensor_core_error_ = tensor_core_error(reference, c, evaluation_cost());
 }
 
 double ContractionEvaluator::rounded_operand_error() const {
@@ -310,8 +322,8 @@ ValueWithError ContractionEvaluator::evaluate_element(std::int64_t index) const 
     out.value += product;
     size += std::fabs(product);
   }
-  out.error =
-      summed_.empty() ? f32_roundoff * size : sum_error_growth(static_cast<double>(points), random_data_) * size;
+  const double sum_error = summed_.empty() ? f32_roundoff : sum_error_growth(static_cast<double>(points), random_data_);
+  out.error = (sum_error + tensor_core_error_) * size;
   return out;
 }
 

@@ -25,6 +25,9 @@ ValueWithError evaluate_call(Function function, const ValueWithError& a, const V
                              const ValueWithError& c);
 // Returns the relative error of a sum of k terms.
 double sum_error_growth(double k, bool random_data);
+// Returns the error of a product's sum of k products on tensor cores over the sum of the absolute products, beyond that
+// of sums in f32: 0 unless both operands are tf32 or e4m3.
+double tensor_core_error(const Reference& reference, const Contraction& contraction, double k);
 // Returns a product as an expression: a multiplication and, if it contracts, a sum along the contracted dimensions.
 Expression to_expression(const Contraction& c);
 
@@ -53,6 +56,7 @@ class ContractionEvaluator : public SumEvaluator {
   const Array &left_, &right_;
   std::vector<OperandAxis> kept_, summed_;
   bool random_data_;
+  double tensor_core_error_ = 0;  // relative to the sum of the absolute products
 };
 
 class ExpressionEvaluator {

@@ -32,17 +32,6 @@ double subnormal_error(DType dtype) {
   if (dtype == DType::f16) return 0x1p-25;
   return min_normal;
 }
-// Returns the error of a product's sum on tensor cores over the sum of the absolute products, beyond that of sums in
-// f32. Of operands of tf32 they drop 13 bits. They align 32 products of e4m3 and the sum so far to the largest of
-// these, of which they keep 13 bits, until 128 products are summed. Errors of random products cancel like a random
-// walk; the factor of 6 allows for the largest of many elements.
-double operand_error(DType left, DType right, double k, bool random_data) {
-  const bool is_tf32 = left == DType::tf32 && right == DType::tf32;
-  if (!is_tf32 && (left != DType::e4m3 || right != DType::e4m3)) return 0;
-  const double largest = is_tf32 ? 0x1p-9 : 0x1p-6, typical = 0x1p-9;
-  return random_data ? std::min(largest, 6 * typical / std::sqrt(k)) : largest;
-}
-
 // Returns the operand's offset at a result's element, with all summed indices 0.
 std::int64_t operand_offset(const Shape& operand, const Shape& result, std::int64_t index) {
   std::int64_t out = 0;
@@ -147,10 +136,8 @@ class ElementEvaluator {
     double k = 1;
     for (const SummedAxis& axis : axes) k *= static_cast<double>(axis.extent);
     const bool integers = left.dtype == DType::int8 && right.dtype == DType::int8;
-    double sum_error = integers ? 0 : sum_error_growth(k, reference_.random_data);
-    const auto dtype = [&](int tensor) { return reference_.program.tensors[tensor].dtype; };
-    if (reference_.on_tensor_cores)
-      sum_error += operand_error(dtype(c.left), dtype(c.right), k, reference_.random_data);
+    const double sum_error =
+        integers ? 0 : sum_error_growth(k, reference_.random_data) + tensor_core_error(reference_, c, k);
     const DType stored_as = array_at(c.result).dtype;
     for_each_block([&](std::size_t begin, std::size_t end) {
       std::vector<std::int64_t> left_at, right_at;

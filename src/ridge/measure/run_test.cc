@@ -41,6 +41,19 @@ TEST(Reference, AgreesWithNumbersComputedByHand) {
 }
 
 // A device's gelu may be approximate; other functions have no such tolerance.
+// Devices drop bits of tf32, so that a result off by 2^-10 is right there and wrong on a CPU.
+TEST(Reference, AllowsForTheBitsThatTensorCoresDrop) {
+  const Program program = parse("x: tf32[M, K]  w: tf32[K, N]\ny: f32[M, N] = x * w").value();
+  const Bindings dims{{"M", 1}, {"N", 1}, {"K", 4}};
+  std::vector<float> x{1, 1, 1, 1}, w{1, 1, 1, 1}, y{4};
+  Reference reference{program, dims, {array_of(x), array_of(w), array_of(y)}, false};
+  const auto bound = [&] { return reference.evaluate_elements(program.statements[0], {0})[0].bound; };
+  EXPECT_LT(bound(), 4 * 0x1p-20);
+  reference.on_tensor_cores = true;
+  EXPECT_GT(bound(), 4 * 0x1p-9);
+  EXPECT_LT(bound(), 4 * 0x1p-8);
+}
+
 TEST(Reference, AppliesTheGeluToleranceOfTheKernel) {
   std::vector<float> x{-3, 0.5F, 3}, y(3);
   const auto bounds = [&](const char* function, GeluTolerance tolerance) {
