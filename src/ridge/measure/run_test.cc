@@ -40,7 +40,6 @@ TEST(Reference, AgreesWithNumbersComputedByHand) {
   EXPECT_EQ(expected[3].scale, 53);
 }
 
-// A device's gelu may be approximate; other functions have no such tolerance.
 // Devices drop bits of tf32, so that a result off by 2^-10 is right there and wrong on a CPU.
 TEST(Reference, AllowsForTheBitsThatTensorCoresDrop) {
   const Program program = parse("x: tf32[M, K]  w: tf32[K, N]\ny: f32[M, N] = x * w").value();
@@ -54,6 +53,7 @@ TEST(Reference, AllowsForTheBitsThatTensorCoresDrop) {
   EXPECT_LT(bound(), 4 * 0x1p-8);
 }
 
+// A device's gelu may be approximate; other functions have no such tolerance.
 TEST(Reference, AppliesTheGeluToleranceOfTheKernel) {
   std::vector<float> x{-3, 0.5F, 3}, y(3);
   const auto bounds = [&](const char* function, GeluTolerance tolerance) {
