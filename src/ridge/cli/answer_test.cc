@@ -238,11 +238,11 @@ TEST_F(CliTest, AcceptsSizesAndProgramInAnyPosition) {
 
 TEST_F(CliTest, RunsNarrowFloatsOnACpu) {  // `run` compares each result with fp64
   for (const char* program :
-       {"e4m3[M, K] * e4m3[K, N] -> bf16[M, N]", "e4m3[M, K] * bf16[N, K] -> f32[M, N]",
-        "e4m3[M, K] * int8[K, N] -> f32[M, N]", "tf32[K, M] * tf32[K, N] -> f32[M, N]",
-        "tf32[M, K] * bf16[K, N] -> f32[M, N]", "x: e4m3[A, M, C]  w: e4m3[N, A, C]\ny: f16[M, N] = x * w"}) {
-    const ProcessResult outcome =
-        ridge({"run", program, "-d", "M=13", "-d", "N=37", "-d", "K=130", "-d", "A=3", "-d", "C=11", "--runs", "1"});
+       {"e4m3[13, K] * e4m3[K, 37] -> bf16[13, 37]", "e4m3[13, K] * bf16[37, K] -> f32[13, 37]",
+        "e4m3[13, K] * int8[K, 37] -> f32[13, 37]", "tf32[K, 13] * tf32[K, 37] -> f32[13, 37]",
+        "tf32[13, K] * bf16[K, 37] -> f32[13, 37]", "x: e4m3[3, 13, K]  w: e4m3[37, 3, K]\ny: f16[3, 13, 37] = x * w",
+        "x: e4m3[13, K]  w: e4m3[37, K]\nh[13, 37] = x * w\ny: f16[13, 37] = relu(h)"}) {
+    const ProcessResult outcome = ridge({"run", program, "-d", "K=130", "--runs", "1"});
     EXPECT_EQ(outcome.code, 0) << program << outcome.err;
   }
 }

@@ -130,7 +130,11 @@ static std::vector<ProductGuess> guess_products(const SystemProperties& properti
   ProductGuess int8{DType::int8, 1, "the f32 guess: int8 as pairs of int16"};
   if (native) int8 = {DType::int8, 4, "four times the f32 guess (AVX512_VNNI)"};
   if (tiles) int8 = {DType::int8, 32, "32 times the f32 guess (AMX)"};
-  return {bf16, {DType::f16, 1, "the f32 guess: f16 is widened to f32"}, int8};
+  return {bf16,
+          {DType::f16, 1, "the f32 guess: f16 is widened to f32"},
+          int8,
+          {DType::e4m3, bf16.factor, "the bf16 guess: e4m3 is widened to bf16"},
+          {DType::tf32, 1, "the f32 guess: all bits of tf32 are multiplied"}};
 }
 
 static std::vector<MemoryLevel> guess_memory(const SystemProperties& properties, const std::string& day) {

@@ -295,6 +295,14 @@ Machine make_cpu_machine(const std::vector<ProbeLine>& lines, const SystemProper
                    make_peak(lines, ComputeUnit::matrix, DType::f16, properties.cores, source),
                    make_int8_peak(lines, properties.cores, source, isa),
                    make_peak(lines, ComputeUnit::vector, DType::f32, properties.cores, source)};
+  for (const auto& [dtype, multiplied] : {std::pair{DType::e4m3, DType::bf16}, {DType::tf32, DType::f32}}) {
+    const ComputeUnit unit = multiplied == DType::f32 ? ComputeUnit::vector : ComputeUnit::matrix;
+    Peak peak =
+        make_peak(lines, unit, multiplied, properties.cores, fmt::format("{}; as {}", source, dtype_name(multiplied)));
+    peak.dtype = dtype;
+    peak.unit = ComputeUnit::matrix;
+    machine.peaks.push_back(std::move(peak));
+  }
   machine.memory[0].bandwidth = make_bandwidth(lines, properties.cores);
   machine.memory[0].one_core_bandwidth = make_bandwidth(lines, 1);
   add_cache_levels(machine, lines, properties);

@@ -141,8 +141,7 @@ TEST(Plan, MultipliesNarrowFloatsAsTheTargetCan) {
         {"tf32[M, K] * f32[K, N] -> f32[M, N]", Target::cuda, 0, DType::f32},
         {"x: tf32[A, M, C]  w: tf32[N, A, C]\ny: f32[M, N] = x * w", Target::cuda, 1, DType::tf32}}) {
     const auto parsed = parse(program);
-    const auto plan = make_plan(*parsed, *parsed->bind_sizes({{"M", 20}, {"N", 30}, {"K", 40}, {"A", 4}, {"C", 10}}),
-                                {.target = target});
+    const auto plan = make_plan(*parsed, {{"M", 20}, {"N", 30}, {"K", 40}, {"A", 4}, {"C", 10}}, {.target = target});
     ASSERT_TRUE(plan.ok()) << program << ": " << plan.error().message;
     ASSERT_EQ(plan->steps.size(), copies + 1) << program;
     EXPECT_EQ(matmul(*plan, copies).a.dtype, multiplied) << program;
