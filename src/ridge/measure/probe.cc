@@ -291,18 +291,23 @@ Machine make_cpu_machine(const std::vector<ProbeLine>& lines, const SystemProper
   Machine machine =
       estimate_cpu_machine(properties, today_utc());  // supplies the title and the values that the system reports
   const std::string source = fmt::format("ridge probe, {} registers", isa_name(isa));
-  machine.peaks = {make_peak(lines, ComputeUnit::matrix, DType::bf16, properties.cores, source),
-                   make_peak(lines, ComputeUnit::matrix, DType::f16, properties.cores, source),
-                   make_int8_peak(lines, properties.cores, source, isa),
-                   make_peak(lines, ComputeUnit::vector, DType::f32, properties.cores, source)};
-  for (const auto& [dtype, multiplied] : {std::pair{DType::e4m3, DType::bf16}, {DType::tf32, DType::f32}}) {
-    const ComputeUnit unit = multiplied == DType::f32 ? ComputeUnit::vector : ComputeUnit::matrix;
-    Peak peak =
-        make_peak(lines, unit, multiplied, properties.cores, fmt::format("{}; as {}", source, dtype_name(multiplied)));
-    peak.dtype = dtype;
+  const auto measured = [&](ComputeUnit unit, DType dtype) {
+    return make_peak(lines, unit, dtype, properties.cores, source);
+  };
+  const auto multiplied_as = [&](DType dtype, Peak peak) {
+    for (SourcedValue* rate : {&peak.rate, &*peak.one_core})
+      rate->source += fmt::format("; as {}", dtype_name(peak.dtype));
     peak.unit = ComputeUnit::matrix;
-    machine.peaks.push_back(std::move(peak));
-  }
+    peak.dtype = dtype;
+    return peak;
+  };
+  const Peak bf16 = measured(ComputeUnit::matrix, DType::bf16), f32 = measured(ComputeUnit::vector, DType::f32);
+  machine.peaks = {bf16,  // in the order of a machine file
+                   multiplied_as(DType::e4m3, bf16),
+                   measured(ComputeUnit::matrix, DType::f16),
+                   make_int8_peak(lines, properties.cores, source, isa),
+                   multiplied_as(DType::tf32, f32),
+                   f32};
   machine.memory[0].bandwidth = make_bandwidth(lines, properties.cores);
   machine.memory[0].one_core_bandwidth = make_bandwidth(lines, 1);
   add_cache_levels(machine, lines, properties);
