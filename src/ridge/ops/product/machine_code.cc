@@ -176,8 +176,10 @@ Result<std::string> extract_kernel_code(int config, DType in, AssemblyKind assem
   if (!device::query_driver().has_cuda_build) return device::check_device({}).error();
   if (!OperandDTypes::contains(in)) return dtype_error<OperandDTypes>("the code of a kernel", in);
   if (!kernel_config(config, operand_bytes(in)).can_multiply(operand_bytes(in)))
-    return input_error(fmt::format("{} has no kernel for {}: expected one that can multiply it, found {}",
-                                   config_name(config), dtype_name(in), layouts_name(sm90_kernel_configs[config])));
+    return input_error(
+        fmt::format("{} has no kernel of {}: expected a tile and an order of operands for which it has one",
+                    config_name(config), dtype_name(in)),
+        "`ridge explain PROGRAM --on h200 --plan` names kernels of a program's dtype");
   const auto folder = find_folder(tools, "cuobjdump");
   if (!folder)
     return absent_error(fmt::format("expected cuobjdump, which lists {}, in PATH, in $CUDA_HOME/bin or in "

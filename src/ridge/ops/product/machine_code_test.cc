@@ -13,6 +13,7 @@
 #include "ridge/device/device.h"
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/describe.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -84,6 +85,15 @@ TEST(MachineCode, KernelSymbolsExistInTheBinary) {
       const bool exists = is_compiled(i) && kernel_config(static_cast<int>(i), bytes).can_multiply(bytes);
       ASSERT_EQ(binary.find(symbol + '\0') != std::string::npos, exists) << symbol;
     }
+}
+
+TEST_F(MachineCodeTest, ReportsConfigsWithoutAKernelOfTheDtype) {
+  if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
+  for (int i = 0; i < static_cast<int>(sm90_kernel_configs.size()); ++i)
+    if (sm90_kernel_configs[static_cast<std::size_t>(i)].b != tile::Major::k)
+      EXPECT_EQ(
+          extract_kernel_code(i, DType::e4m3, AssemblyKind::sass, {folder_}).error().message,
+          config_name(i) + " has no kernel of e4m3: expected a tile and an order of operands for which it has one");
 }
 
 TEST_F(MachineCodeTest, ReportsMissingCuobjdump) {
