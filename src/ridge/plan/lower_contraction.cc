@@ -87,7 +87,9 @@ class ProductOperands {
     const DType stored = math == DType::tf32 ? DType::f32 : math;
     const auto direct = view.dtype == stored ? matrix_layout(view, dims_.batch, rows, cols) : std::nullopt;
     if (direct) return {view.buffer, with_dtype(*direct, math)};
-    const DimList order = concat_dims(dims_.batch, rows, cols);
+    DimList order = concat_dims(dims_.batch, rows, cols);
+    if (is_dense(view.shape) && matrix_layout(view, dims_.batch, rows, cols))  // only converts, so the order stays
+      std::ranges::stable_sort(order, {}, [&](const std::string& dim) { return -axis_along(view.shape, dim).stride; });
     const Shape shape = contiguous_shape(view.shape, order);
     const View copy{to_.add_buffer(stored, count_elements(shape)), stored, shape};
     const std::string description = describe_copy(tensor, view, copy);
