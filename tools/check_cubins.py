@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compiles all CUDA product kernels of bf16 with nvcc (no GPU needed) and compares them with a golden file: registers,
 spills (none), shared memory, and the counts of important instructions. Kernels of f16 differ only in the type of an
-instruction, so one part of them is compiled and must have the same properties.
-One part of those of e4m3 and tf32 is compiled and must not spill. The gated layer of bf16 and the input
-gradients of bf16 and f16 (rows dx0 …) have a golden file of their own, which also has the bytes of spill stores.
+instruction, so one part of them is compiled and must have the same properties. One part of those of e4m3 and tf32 is
+compiled and must not spill. The gated layer of bf16 and the input gradients of bf16 and f16 (rows dx0 …) have a golden
+file of their own, which also has the bytes of spill stores.
 `--update` rewrites the files. Without nvcc the tool prints "not checked" and exits with 0.
 
 The kind of an instruction is read from the machine code: 16 bytes per instruction, the low 12 bits are the opcode (the

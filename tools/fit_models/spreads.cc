@@ -9,6 +9,7 @@
 
 #include "fit_models/epilogues.h"
 #include "fit_models/rewrite.h"
+#include "ridge/base/check.h"
 #include "ridge/base/file.h"
 #include "ridge/base/portable_math.h"
 #include "ridge/machine/machine.h"
@@ -269,7 +270,8 @@ Result<Results> read_results(const std::string& root) {
 double tiles_ratio(const TimedTiles& timed, const Form& form, const DeviceNumbers& device) {
   constexpr std::size_t workspace_bytes = std::size_t{1} << 30;
   const auto plan = cuda::make_uncorrected_plan(timed.call, workspace_bytes, device, timed.choice, form.model);
-  return plan ? plan->plan.predicted_s / timed.measured_s : 1;
+  RIDGE_CHECK(plan, "a timed plan of a narrow product is no plan of this build");
+  return plan->plan.predicted_s / timed.measured_s;
 }
 
 double pass_seconds(const TimedPass& pass, const KernelConstants& n, const DeviceNumbers& device) {

@@ -51,7 +51,7 @@ struct CublasLt::LoadedLibrary : DynamicLibrary {
 
 namespace {
 constexpr int real_32f = 0, real_16bf = 14, real_16f = 2, real_8f_e4m3 = 28, compute_32f = 68, compute_32f_tf32 = 77;
-constexpr int transpose_a = 3, transpose_b = 4, fast_accumulation = 25, max_workspace_attribute = 1;
+constexpr int transpose_a = 3, transpose_b = 4, max_workspace_attribute = 1;
 int cuda_data_type(DType x) {
   if (x == DType::f32 || x == DType::tf32) return real_32f;
   if (x == DType::bf16) return real_16bf;
@@ -89,12 +89,10 @@ Result<int> CublasLt::prepare_product(const Product& p, std::size_t workspace_by
   const std::int64_t fr = p.b_transposed ? p.size.k : p.size.n, fc = p.b_transposed ? p.size.n : p.size.k;
   const std::int64_t sr = p.a_transposed ? p.size.m : p.size.k, sc = p.a_transposed ? p.size.k : p.size.m;
   const auto size = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
-  const std::int8_t fast = p.fast_accumulation;
   int found = 0,
       status = lt.product_create(&lt.product, p.dtype == DType::tf32 ? compute_32f_tf32 : compute_32f, real_32f);
   if (status == 0) status = lt.product_set(lt.product, transpose_a, &first, sizeof first);
   if (status == 0) status = lt.product_set(lt.product, transpose_b, &second, sizeof second);
-  if (status == 0) status = lt.product_set(lt.product, fast_accumulation, &fast, sizeof fast);
   if (status == 0) status = lt.layout_create(&lt.first, type, size(fr), size(fc), fr);
   if (status == 0) status = lt.layout_create(&lt.second, type, size(sr), size(sc), sr);
   if (status == 0)

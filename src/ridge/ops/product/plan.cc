@@ -217,7 +217,7 @@ double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<d
 double result_bytes(const TileProblem& t, DType out) {
   return static_cast<double>(t.result_matrices()) * multiply_as_double(t.size.m, t.size.n) * dtype_bits(out) / 8;
 }
-// Reneeds_transpose how many groups can have rows; matrices of empty groups are not read.
+// Returns how many groups can have rows; matrices of empty groups are not read.
 std::int64_t max_nonempty_groups(const TileProblem& t) { return t.grouped ? std::min(t.batch, t.size.m) : t.batch; }
 double count_elements(const TileOperand& x) {
   return x.stored_elements ? static_cast<double>(*x.stored_elements) : multiply_as_double(x.extent, x.k);
@@ -229,8 +229,8 @@ double minimum_bytes(const TileProblem& t, DType out) {
          operand_bytes(t.a.dtype) * (matrices_a * count_elements(t.a) + matrices_b * count_elements(t.b));
 }
 
-// Reneeds_transpose the number of tiles of uneven groups over that of equal groups of the mean length. The uneven
-// groups have eight lengths, each half of the previous one.
+// Returns the number of tiles of uneven groups over that of equal groups of the mean length. The uneven groups have
+// eight lengths, each half of the previous one.
 double uneven_tile_ratio(std::int64_t mean, int tile) {
   double parts = 0, tiles = 0;
   for (int j = 0; j < 8; ++j) parts += std::exp2(-j);
@@ -238,8 +238,7 @@ double uneven_tile_ratio(std::int64_t mean, int tile) {
     tiles += std::ceil(std::round(8 * static_cast<double>(mean) * std::exp2(-j) / parts) / tile);
   return tiles / (8 * std::ceil(static_cast<double>(mean) / tile));
 }
-// The lengths of groups are unknown when planning: reneeds_transpose the mean of the times for uniform and for uneven
-// groups.
+// The lengths of groups are unknown when planning: returns the mean of the times for uniform and for uneven groups.
 double predict_grouped_seconds(const MatmulConfig& c, const TileWork& uniform, const DeviceNumbers& device,
                                const ProductModel& model) {
   TileWork uneven = uniform;
@@ -248,7 +247,7 @@ double predict_grouped_seconds(const MatmulConfig& c, const TileWork& uniform, c
   return (predict_seconds(c, uniform, {}, device, model) + predict_seconds(c, uneven, {}, device, model)) / 2;
 }
 
-// Reneeds_transpose the maximum number of tiles over all lengths of groups.
+// Returns the maximum number of tiles over all lengths of groups.
 std::int64_t max_grouped_tiles(const MatmulConfig& c, const TileProblem& t) {
   const int along = c.swap ? c.n : c.m, across = c.swap ? c.m : c.n;
   return ceil_div(t.size.n, across) * (t.size.m / along + max_nonempty_groups(t));
@@ -270,18 +269,17 @@ void decide_copies(TileProblem& t, const MatmulConfig& c, const OperandCopies& w
   decide(t.b, c.swap ? c.a : c.b, wanted.b, plan.copy_b, plan.transpose_b);
 }
 
-// Reneeds_transpose the time of a convolution over that of the same product of matrices. A box of few pixels takes
-// longer to load than to multiply; blocks that share a tile of pixels by multicast load a part each. 1568 pixels of 9 x
-// 512 channels take 24.6 us with boxes of 32 pixels and 17.9 us with 80. The two numbers give the fastest choices on
-// average over the 14 shapes of tests/gpu/convolution_plans.cc (H200, 2026-11-29): 3 % above the fastest plans, 7 %
-// without them.
+// Returns the time of a convolution over that of the same product of matrices. A box of few pixels takes longer to load
+// than to multiply; blocks that share a tile of pixels by multicast load a part each. 1568 pixels of 9 x 512 channels
+// take 24.6 us with boxes of 32 pixels and 17.9 us with 80. The two numbers give the fastest choices on average over
+// the 14 shapes of tests/gpu/convolution_plans.cc (H200, 2026-11-29): 3 % above the fastest plans, 7 % without them.
 double window_load_factor(const MatmulConfig& c) {
   constexpr double full_box = 160, slope = 0.6;
   const double pixels = c.swap ? c.n / c.cluster_m : c.m / c.cluster_n;
   return 1 + slope * std::max(0.0, 1 - pixels / full_box);
 }
 
-// Reneeds_transpose the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
+// Returns the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
 TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
   TileWork w{max_nonempty_groups(t), {t.a.extent, t.b.extent, t.size.k}, operand_bytes(t.a.dtype)};
   if (c.swap) std::swap(w.size.m, w.size.n);
@@ -289,7 +287,7 @@ TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
   return w;
 }
 
-// Reneeds_transpose the number of tiles, or 0 if the kernel cannot count them, their stages or their rows.
+// Returns the number of tiles, or 0 if the kernel cannot count them, their stages or their rows.
 std::int64_t count_plan_tiles(const MatmulConfig& c, const TileWork& w, std::int64_t rows, int splits) {
   if (rows > max_kernel_count || w.size.m > max_kernel_count || w.size.n > max_kernel_count ||
       w.size.k > max_kernel_count || w.batch > max_kernel_count || ceil_div(w.size.k, c.k) * splits > max_kernel_count)
@@ -323,8 +321,8 @@ bool can_split(const MatmulConfig& c, const SplitK& split, std::int64_t tiles, s
   }
 }
 
-// Sets the blocks, waves and workspace of a plan whose tiles, splits and copies are set. Reneeds_transpose false if the
-// kernel cannot count the stages or the workspace has too few counters.
+// Sets the blocks, waves and workspace of a plan whose tiles, splits and copies are set. Returns false if the kernel
+// cannot count the stages or the workspace has too few counters.
 bool assign_blocks(const MatmulConfig& c, const TileProblem& t, std::int64_t stages, int multiprocessors,
                    MatmulPlan& plan) {
   const std::int64_t concurrent_blocks = max_concurrent_blocks(c, multiprocessors);
@@ -453,7 +451,7 @@ std::optional<MatmulPlan> plan_gemv(const MatmulCall& call, const DeviceNumbers&
 
 bool is_faster(const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; }
 
-// Reneeds_transpose the plans of kernels that load operands without the copy engine, the fastest first.
+// Returns the plans of kernels that load operands without the copy engine, the fastest first.
 std::vector<MatmulPlan> list_plans_without_tiles(const MatmulCall& call, std::size_t workspace_bytes,
                                                  const DeviceNumbers& device) {
   std::vector<MatmulPlan> out = list_register_loads_plans(call, workspace_bytes, device);
@@ -462,7 +460,7 @@ std::vector<MatmulPlan> list_plans_without_tiles(const MatmulCall& call, std::si
   return out;
 }
 
-// Reneeds_transpose every plan of tiles with the time of the closed form; plans of one config are adjacent.
+// Returns every plan of tiles with the time of the closed form; plans of one config are adjacent.
 std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std::size_t workspace_bytes,
                                                     const DeviceNumbers& device) {
   const std::vector<SplitK> all = list_split_options(call, device);
@@ -523,8 +521,8 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
 
 namespace {
 
-// Adapts a plan to rows that other ranks send or receive in chunks (tile/shared_rows.h), or reneeds_transpose nullopt.
-// A band of tile rows must not span two chunks, because tiles and chunks could then wait for each other.
+// Adapts a plan to rows that other ranks send or receive in chunks (tile/shared_rows.h), or returns nullopt. A band of
+// tile rows must not span two chunks, because tiles and chunks could then wait for each other.
 std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
     return std::nullopt;
