@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "check_case.h"
 #include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/run/device_machine.h"
 #include "values.h"
@@ -82,9 +83,14 @@ __device__ void apply_epilogue(const CheckInput& x, double sum, double magnitude
   // Operands of tf32 lose 13 bits, and sums of 128 products of e4m3 keep 13 bits.
   double product_error = 0;
   if (x.p.a.dtype == DType::tf32) product_error = 0x1p-9;
-  if (x.p.a.dtype == DType::e4m3) product_error = 0x1p-6;
+  if (x.p.a.dtype == DType::e4m3 || x.p.a.dtype == DType::e4m3_128) product_error = 0x1p-6;
   tolerance = (2.0 * static_cast<double>(x.p.size.k) * 0x1p-24 + product_error) * magnitude * fabs(double{e.alpha}) +
               0x1p-23 * fabs(y);
+  if (e.scale.data) {
+    const double v = read_operand(e.scale, e.scale.data, b, r, c);
+    y *= v;
+    tolerance = tolerance * fabs(v) + 0x1p-23 * fabs(y);
+  }
   if (e.bias.data) {
     const double v = read_operand(e.bias, e.bias.data, b, r, c);
     y += v;
@@ -175,42 +181,6 @@ __global__ void count_different_bytes(const char* p, const char* q, std::int64_t
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < bytes;
        i += std::int64_t{gridDim.x} * blockDim.x)
     if (p[i] != q[i]) atomicAdd(count, 1);
-}
-
-struct Case {
-  MatmulProblem p;
-  MatmulEpilogue e;  // a non-null data pointer requests that operand; the checker allocates it
-  bool addend_is_d = false;
-  int a_offset = 0, b_offset = 0, d_offset = 0;  // offsets of the operands in their buffers, in elements
-  bool integers = false, nan_row = false, constant_b = false, prepared = true;
-  int config = -1;  // index of a kernel configuration, or -1 for the planner's choice
-  bool gemv = false;
-  int candidate = -1;       // number of one of the plans with register loads, or -1 for the planner's choice
-  std::vector<int> starts;  // of a grouped problem
-  SplitK split;
-  OperandCopies copies;
-  std::size_t workspace = 0;
-  int runs = 2;
-};
-
-std::string describe_case(const Case& c) {
-  char s[600];
-  const MatmulProblem& p = c.p;
-  std::snprintf(s, sizeof s,
-                "batch %ld m %ld n %ld k %ld %s -> %s; a %ld,%ld,%ld+%d b %ld,%ld,%ld+%d d %ld,%ld,%ld+%d; alpha %g "
-                "beta %g act %d "
-                "bias %d gate %d addend %d%s; %s%s config %d splits %d split_mode %d workspace %zu prefetch %d",
-                p.batch, p.size.m, p.size.n, p.size.k, std::string(dtype_name(p.a.dtype)).c_str(),
-                std::string(dtype_name(p.d.dtype)).c_str(), p.a.batch_stride, p.a.row_stride, p.a.col_stride,
-                c.a_offset, p.b.batch_stride, p.b.row_stride, p.b.col_stride, c.b_offset, p.d.batch_stride,
-                p.d.row_stride, p.d.col_stride, c.d_offset, c.e.alpha, c.e.beta, static_cast<int>(c.e.activation),
-                c.e.bias.data != nullptr, c.e.gate.data != nullptr, c.e.addend.data != nullptr,
-                c.addend_is_d ? " (d)" : "", c.integers ? "integers" : "normal", c.nan_row ? " nan row" : "", c.config,
-                c.split.splits, static_cast<int>(c.split.split_mode), c.workspace, c.constant_b);
-  std::string out = s;
-  if (p.grouped) out += "; groups begin at";
-  for (const int start : c.starts) out += " " + std::to_string(start);
-  return out;
 }
 
 class CaseRunner {
@@ -334,8 +304,8 @@ class CaseRunner {
 
  private:
   static bool is_exact(const Case& c) {
-    return c.e.alpha == 1 && c.e.activation == EpilogueActivation::none && !c.e.bias.data && !c.e.gate.data &&
-           !c.e.addend.data && !c.nan_row;
+    return c.e.alpha == 1 && c.e.activation == EpilogueActivation::none && !c.e.scale.data && !c.e.bias.data &&
+           !c.e.gate.data && !c.e.addend.data && !c.nan_row;
   }
   static std::int64_t span_elements(const MatrixLayout& x, std::int64_t batch, std::int64_t rows, std::int64_t cols) {
     if (batch == 0 || rows == 0 || cols == 0) return 0;
@@ -352,7 +322,7 @@ class CaseRunner {
   }
   void fill_epilogue_operands(const Case& c, MatmulCall& call, ValueKind kind, std::uint32_t seed) {
     char* at = epilogue_data_.data();
-    for (EpilogueOperand* x : {&call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend}) {
+    for (EpilogueOperand* x : {&call.epilogue.scale, &call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend}) {
       if (!x->data) continue;
       if (x == &call.epilogue.addend && c.addend_is_d) {
         x->data = call.d;
@@ -464,15 +434,16 @@ void divide_into_groups(Random& r, Case& c) {
   p.a = random_layout(r, p.a.dtype, 1, p.size.m, p.size.k, p.a.col_stride != 1, true);
   p.b = random_layout(r, p.b.dtype, p.batch, p.size.k, p.size.n, b_transposed, r.one_in(4));
   p.d = random_layout(r, p.d.dtype, 1, p.size.m, p.size.n, false, true);
-  for (EpilogueOperand* x : {&c.e.bias, &c.e.gate, &c.e.addend})
-    if (x->data) *x = random_epilogue_operand(r, c, x == &c.e.bias);
+  for (EpilogueOperand* x : {&c.e.scale, &c.e.bias, &c.e.gate, &c.e.addend})
+    if (x->data) *x = random_epilogue_operand(r, c, x == &c.e.scale || x == &c.e.bias);
   if (c.e.bias.data && r.one_in(2)) {
     c.e.bias.row_stride = 0;
     c.e.bias.col_stride = 1;
     c.e.bias.batch_stride = p.size.n + r.below(3);  // one bias per group
   }
   if (c.e.addend.data) c.e.addend.batch_stride = 0;
-  if (c.e.gate.data) c.e.gate.batch_stride = 0;
+  for (EpilogueOperand* x : {&c.e.scale, &c.e.gate})
+    if (x->data) x->batch_stride = 0;
   if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, 0};
   for (std::int64_t i = 0; i <= p.batch; ++i) c.starts.push_back(r.below(static_cast<int>(p.size.m) + 1));
   if (r.one_in(2)) c.starts.front() = 0;
@@ -503,6 +474,8 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   DType in = r.one_in(2) ? DType::bf16 : DType::f16;
   if (r.one_in(5)) in = DType::f32;
   if (r.one_in(4)) in = r.one_in(2) ? DType::e4m3 : DType::tf32;
+  const bool is_scaled = r.one_in(8);
+  if (is_scaled) in = DType::e4m3_128;
   DType out = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
   if (StoredFloats::contains(in) && r.one_in(2)) out = in;
   p.a = random_layout(r, in, p.batch, p.size.m, p.size.k, r.one_in(3), r.one_in(4));
@@ -517,7 +490,8 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
     if (r.one_in(2)) c.e.alpha = 0.5f;
     if (r.one_in(2)) c.e.bias = random_epilogue_operand(r, c, true);
     c.e.activation = static_cast<EpilogueActivation>(r.below(5));
-    if (r.one_in(3)) c.e.gate = random_epilogue_operand(r, c, false);
+    if (r.one_in(3)) c.e.scale = random_epilogue_operand(r, c, !r.one_in(4));
+    if (r.one_in(3)) c.e.gate = random_epilogue_operand(r, c, r.one_in(2));
     if (r.one_in(3)) {
       c.e.addend = random_epilogue_operand(r, c, false);
       c.e.beta = r.one_in(2) ? 1.0f : -0.75f;
@@ -533,7 +507,7 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   c.constant_b = r.one_in(4);
   c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
-  if (in == DType::f32 || (in != DType::e4m3 && r.one_in(4)))
+  if (in == DType::f32 || (in != DType::e4m3 && !is_scaled && r.one_in(4)))
     c.candidate = r.below(20) - 10;
   else if (!r.one_in(3))
     c.config = r.below(static_cast<int>(ops::sm90_kernel_configs.size()));
@@ -561,9 +535,19 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
     p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
+  if (is_scaled) {  // whole blocks along k, in lines of whole blocks that begin at multiples of 16 bytes
+    c.gemv = false;
+    c.candidate = -1;
+    c.a_offset = c.b_offset = 0;
+    p.size.k = (p.size.k + 127) / 128 * 128;
+    const std::int64_t line = (p.size.k + 511) / 512 * 512 + (r.one_in(4) ? 512 : 0);
+    const bool shared_b = r.one_in(4);
+    p.a = {in, line, 1, line * p.size.m};
+    p.b = {in, 1, line, shared_b ? 0 : line * p.size.n};
+  }
   c.runs = r.one_in(25) ? 10 : 2;
   const bool is_grouped = c.config >= 0 && ops::sm90_kernel_configs[static_cast<std::size_t>(c.config)].grouped;
-  if (is_grouped || r.one_in(8)) divide_into_groups(r, c);
+  if (!is_scaled && (is_grouped || r.one_in(8))) divide_into_groups(r, c);
   return c;
 }
 

@@ -6,8 +6,10 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "guarded_memory.h"
+#include "ridge/base/block_scale.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/cuda.h"
@@ -79,7 +81,9 @@ class CaseTensors {
     for (const HostTensor& each : tensors_) {
       memory.push_back(std::make_unique<GuardedMemory>(
           each.data->size(), random_.flip() ? GuardedMemory::Side::before : GuardedMemory::Side::after));
-      check_cuda(cudaMemcpy(memory.back()->data(), each.data->data(), each.data->size(), cudaMemcpyHostToDevice),
+      std::vector<char> bytes(each.data->data(), each.data->data() + each.data->size());
+      if (is_in_fours(each)) store_in_fours(bytes.data(), static_cast<std::int64_t>(bytes.size()));
+      check_cuda(cudaMemcpy(memory.back()->data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
                  "copying there");
       host.push_back(each.data->data());
       device.push_back(memory.back()->data());
@@ -90,6 +94,7 @@ class CaseTensors {
     run_on_device(l, device);
     check_cuda(cudaMemcpy(again.data(), memory.back()->data(), found.size(), cudaMemcpyDeviceToHost), "copying back");
     if (std::memcmp(found.data(), again.data(), found.size()) != 0) return static_cast<std::int64_t>(found.size());
+    if (is_in_fours(tensors_.back())) store_block_by_block(found.data(), static_cast<std::int64_t>(found.size()));
     if (prepare_host) prepare_host();
     const GuardedBuffer scratch(4 * found.size() + 4);  // f32 sums of a scatter
     if constexpr (std::is_same_v<Loops, ops::GatherScatterLoops>) host.push_back(scratch.data());
@@ -98,6 +103,9 @@ class CaseTensors {
   }
 
  private:
+  static bool is_in_fours(const HostTensor& x) {
+    return x.dtype == DType::e4m3_128 && x.data->size() % BlockFour::bytes == 0;
+  }
   template <class Loops> void run_on_device(const Loops& l, std::span<void* const> data) {
     std::size_t bytes = 0;
     if constexpr (requires { ops::cuda::workspace_bytes(l); }) bytes = ops::cuda::workspace_bytes(l);

@@ -12,6 +12,26 @@
 
 namespace ridge {
 
+// Four blocks of e4m3_128 as devices store them: four scales, then 512 elements, so that every part begins at a
+// multiple of 16 bytes, as the copy engine (TMA) needs. They do so for tensors that consist of whole fours.
+struct BlockFour {
+  static constexpr int block = dtype_info(DType::e4m3_128).block, elements = 4 * block,
+                       scale_bytes = 4 * static_cast<int>(sizeof(float)), bytes = scale_bytes + elements;
+  // Return where element i of a tensor is, and where its scale is, in bytes.
+  static constexpr std::int64_t element_offset(std::int64_t i) {
+    return i / elements * bytes + scale_bytes + i % elements;
+  }
+  static constexpr std::int64_t scale_offset(std::int64_t i) {
+    return i / elements * bytes + i % elements / block * static_cast<int>(sizeof(float));
+  }
+};
+constexpr bool is_stored_in_fours(DType dtype, std::int64_t elements) {
+  return dtype == DType::e4m3_128 && elements % BlockFour::elements == 0;
+}
+// Change `bytes` of blocks, whole fours, from the order of hosts to that of devices, and back.
+void store_in_fours(void* data, std::int64_t bytes);
+void store_block_by_block(void* data, std::int64_t bytes);
+
 double load_scaled_element(DType dtype, const void* data, std::int64_t element);
 // Stores `dtype_info(dtype).block` values as block number `block`.
 void store_scaled_block(DType dtype, void* data, std::int64_t block, const double* values);

@@ -24,6 +24,9 @@ struct E4m3 {
   bool operator==(const E4m3&) const = default;
 };
 
+// Names e4m3_128 in templates: its elements are e4m3, and an f32 scale is in front of each 128 (block_scale.h).
+struct ScaledE4m3 {};
+
 namespace detail {
 
 // Rounds the magnitude `a` (bits of a float, not NaN) to a code with `mantissa` bits and the exponent bias. Above the
@@ -95,6 +98,7 @@ template <> struct Storage<DType::tf32> { using type = float; };
 template <> struct Storage<DType::bf16> { using type = Bf16; };
 template <> struct Storage<DType::f16> { using type = F16; };
 template <> struct Storage<DType::e4m3> { using type = E4m3; };
+template <> struct Storage<DType::e4m3_128> { using type = ScaledE4m3; };
 template <> struct Storage<DType::int32> { using type = std::int32_t; };
 template <> struct Storage<DType::int8> { using type = std::int8_t; };
 template <DType dtype> using storage_t = typename Storage<dtype>::type;

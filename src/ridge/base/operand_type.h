@@ -11,17 +11,26 @@ namespace ridge {
 inline constexpr int wgmma_bytes = 32, swizzle_bytes = 128;
 
 // Operands of products. Gated layers and attention have `SixteenBitFloats`.
-using OperandDTypes = DTypeSet<DType::bf16, DType::f16, DType::e4m3, DType::tf32>;
+using OperandDTypes = DTypeSet<DType::bf16, DType::f16, DType::e4m3, DType::tf32, DType::e4m3_128>;
 
 template <class T> struct OperandType {
   static_assert(OperandDTypes::stores_as<T>(), "expected a type of OperandDTypes");
-  static constexpr int bytes = sizeof(T);
-  static constexpr int k = wgmma_bytes / bytes;            // elements along k that one instruction multiplies
-  using Result = std::conditional_t<bytes == 2, T, Bf16>;  // type of D in kernels, which store pairs of 16 bits
+  // The type of the elements that instructions multiply
+  using Element = std::conditional_t<std::is_same_v<T, ScaledE4m3>, E4m3, T>;
+  static constexpr int bytes = sizeof(Element);
+  static constexpr int k = wgmma_bytes / bytes;                  // elements along k that one instruction multiplies
+  using Result = std::conditional_t<bytes == 2, Element, Bf16>;  // type of D in kernels, which store pairs of 16 bits
   // The integer with the bits of an element
   using Word =
       std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>;
 };
+
+// The member of OperandDTypes whose storage type is T.
+template <class T> inline constexpr DType operand_dtype = DType::bf16;
+template <> inline constexpr DType operand_dtype<F16> = DType::f16;
+template <> inline constexpr DType operand_dtype<E4m3> = DType::e4m3;
+template <> inline constexpr DType operand_dtype<float> = DType::tf32;
+template <> inline constexpr DType operand_dtype<ScaledE4m3> = DType::e4m3_128;
 
 // The same numbers for a dtype.
 constexpr int operand_bytes(DType dtype) { return dtype_bits(dtype) / 8; }

@@ -139,7 +139,8 @@ double sum_error_growth(double k, bool random_data) {
 double tensor_core_error(const Reference& reference, const Contraction& c, double k) {
   const DType left = reference.program.tensors[c.left].dtype, right = reference.program.tensors[c.right].dtype;
   const bool is_tf32 = left == DType::tf32;
-  if (!reference.on_tensor_cores || left != right || (!is_tf32 && left != DType::e4m3)) return 0;
+  const bool is_e4m3 = left == DType::e4m3 || left == DType::e4m3_128;
+  if (!reference.on_tensor_cores || left != right || (!is_tf32 && !is_e4m3)) return 0;
   const double largest = is_tf32 ? 0x1p-9 : 0x1p-6, typical = 0x1p-9;
   return reference.random_data ? std::min(largest, 6 * typical / std::sqrt(k)) : largest;
 }

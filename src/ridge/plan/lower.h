@@ -41,6 +41,8 @@ void lower_contraction(Lowering& to, int group, const Contraction& contraction);
 // True if a product reads its operand `tensor`, which is block-scaled, as it is stored: on a CPU, if its blocks are
 // along k and the other operand is not larger.
 bool can_multiply_scaled(const Lowering& to, const Contraction& product, int tensor);
+// True if the device multiplies both operands, of e4m3_128, as they are stored.
+bool can_multiply_scaled_pair(const Lowering& to, const Contraction& product);
 // Returns the dtype to which a product of these operands, one or both of them block-scaled, converts them.
 DType dequantized_dtype(DType a, DType b);
 void lower_expression(Lowering& to, int group, const Expression& expression);

@@ -7,6 +7,7 @@
 #include "ridge/base/check.h"
 #include "ridge/base/contains.h"
 #include "ridge/base/dtype_set.h"
+#include "ridge/ops/product/cuda.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
 
@@ -380,6 +381,22 @@ bool can_multiply_scaled(const Lowering& to, const Contraction& c, int tensor) {
       .b = *layout,
       .d = {}};
   return !validate_scaled_operand(problem);
+}
+
+bool can_multiply_scaled_pair(const Lowering& to, const Contraction& c) {
+  if (to.plan.fusion.target != Target::cuda || !has_sum(c)) return false;
+  const View &left = to.view_of(c.left), &right = to.view_of(c.right);
+  if (left.dtype != DType::e4m3_128 || right.dtype != DType::e4m3_128) return false;
+  const ProductDims dims = assign_product_dims(left.shape, right.shape, to.shape_of(c.result));
+  const auto a = matrix_layout(left, dims.batch, dims.m, dims.k), b = matrix_layout(right, dims.batch, dims.k, dims.n);
+  if (!a || !b) return false;
+  const std::int64_t n = extent_along(right.shape, dims.n);
+  const ops::MatmulProblem problem{.batch = extent_along(to.shape_of(c.result), dims.batch),
+                                   .size = {extent_along(left.shape, dims.m), n, extent_along(left.shape, dims.k)},
+                                   .a = *a,
+                                   .b = *b,
+                                   .d = {DType::bf16, n, 1, n * extent_along(left.shape, dims.m)}};
+  return !ops::cuda::unsupported_reason(problem);
 }
 
 // Lowers a grouped product: copies the operand with G = H/8, each element 8 times, and then multiplies over H.

@@ -38,6 +38,12 @@ template <int slots> struct RingPosition {
   }
 };
 
+// True if threads multiply the sums of each block of k by scales.
+template <class Kernel> inline constexpr bool has_block_scales = [] {
+  if constexpr (requires { Kernel::config.scales_blocks; }) return Kernel::config.scales_blocks;
+  return false;
+}();
+
 // Operands of a stage to load: all, only those that no earlier kernel writes (constants), or only the rest.
 enum class LoadSubset { all_operands, constants, rest };
 
@@ -152,11 +158,25 @@ template <SumPieces pieces, int piece = 0, class At> TILE_FN void multiply_in_pi
   }
 }
 
+// Makes the scales of a stage's block available to a group. Threads load those of four blocks of k one four ahead.
+// Those of columns go through one of two buffers of the group, which it last read before the previous call that
+// returned them.
+template <class On> TILE_FN void prepare_scales(On& on, const WorkItem& item, int stage) {
+  const int four = stage / 4;
+  if (stage == item.first_stage)
+    on.load_scales(item, four);
+  else if (stage % 4 != 0)
+    return;
+  on.publish_scales();
+  on.sync_group();
+  if ((four + 1) * 4 < item.end_stage) on.load_scales(item, four + 1);
+}
+
 // Runs consumer `id` of the block, a group of threads that multiplies. In ping-pong, two consumers process alternate
 // items and take turns in using the tensor cores.
 template <class Kernel, class On> TILE_FN void run_consumer(On& on, SchedulerOf<Kernel> scheduler, int id) {
   constexpr auto config = Kernel::config;
-  if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();
+  if constexpr (is_grouped<Kernel> || has_block_scales<Kernel>) on.wait_for_earlier_kernels();
   constexpr bool pingpong = config.roles == Roles::pingpong;
   static_assert(config.stages >= 2, "a ring needs at least two slots: a slot is released one stage late");
   static_assert(!pingpong || config.consumers == 2, "ping-pong needs exactly two consumers");
@@ -173,6 +193,7 @@ template <class Kernel, class On> TILE_FN void run_consumer(On& on, SchedulerOf<
     if constexpr (pingpong) on.wait_turn(id);
     TILE_ROLLED
     for (int stage = item.first_stage; stage < item.end_stage; ++stage) {
+      if constexpr (has_block_scales<Kernel>) prepare_scales(on, item, stage);
       on.wait_full(ring.slot, ring.phase);
       on.mma_fence();
       on.compute(acc, item, ring.slot, stage);

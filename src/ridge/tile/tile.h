@@ -98,6 +98,13 @@ struct Matrix {
   const ComputedOperand* computed = nullptr;  // if not null, makes the elements; data and strides are unused
 };
 
+// The scales of an operand of e4m3_128, whose lines consist of fours of blocks (base/block_scale.h): those of four f of
+// line r of product i are the four floats at data + i*batch_bytes + r*line_bytes + f*BlockFour::bytes.
+struct BlockScales {
+  const char* data = nullptr;
+  Index lines = 0, line_bytes = 0, batch_bytes = 0;
+};
+
 // An operand divided into tiles of type Tile_. Its rows correspond to the output's rows or columns (`Along`: Row or
 // Col), its columns to k. If `constant`, no earlier kernel writes the operand (weights), so a target may load it early.
 inline constexpr bool constant = true;

@@ -141,7 +141,7 @@ std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const Devic
   if (!can_read(c.du, c.dh_row_stride) || !can_read(c.dg, c.dh_row_stride) || !can_read(c.up, c.weight_line_stride) ||
       !can_read(c.gate, c.weight_line_stride) || !can_read(c.dx, c.dx_row_stride) || c.size.n * element_bytes % 16 != 0)
     return std::nullopt;
-  TileWork work{1, {c.size.m, c.size.n, 2 * ceil_div(c.size.k, 64) * 64}, element_bytes};
+  TileWork work{1, {c.size.m, c.size.n, 2 * ceil_div(c.size.k, 64) * 64}, c.dtype};
   work.minimum_bytes =
       element_bytes * (2 * multiply_as_double(c.size.m, c.size.k) + 2 * multiply_as_double(c.size.k, c.size.n) +
                        (c.add ? 2 : 1) * multiply_as_double(c.size.m, c.size.n));

@@ -82,7 +82,7 @@ Reason unsupported_reason(const GatedCall& c) {
 // Returns the work of both products as one, without copies of operands.
 static TileWork make_gated_work(const GatedCall& call) {
   const int element_bytes = operand_bytes(call.dtype);
-  TileWork work{1, {call.size.m, 2 * call.size.n, call.size.k}, element_bytes};
+  TileWork work{1, {call.size.m, 2 * call.size.n, call.size.k}, call.dtype};
   const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
   work.minimum_bytes = element_bytes * (product(call.size.m, call.size.k) + 2 * product(call.size.n, call.size.k)) +
                        product(call.size.m, call.size.n) * ((call.y != nullptr ? dtype_bits(call.out) / 8 : 0) +

@@ -57,23 +57,24 @@ double count_stalled_cycles(const MatmulConfig& c, const TileWork& w) {
   const KernelConstants& n = kernel_constants();
   if (c.adds_pieces) {
     const tile::SumPieces pieces{c.m / c.warpgroups_per_tile(), c.n};
-    return static_cast<double>(c.k) * w.operand_bytes / tile::SumPieces::added_bytes * pieces.count() * n.piece_cycles;
+    return static_cast<double>(c.k) * w.operand_bytes() / tile::SumPieces::added_bytes * pieces.count() *
+           n.piece_cycles;
   }
-  return c.a == Major::mn && w.operand_bytes == 4 ? n.left_load_cycles : 0;
+  return c.a == Major::mn && w.operand_bytes() == 4 ? n.left_load_cycles : 0;
 }
 
 BlockCycles count_block_cycles(const ClosedFormConstants& f, const MatmulConfig& c, const TileWork& w,
                                const ConcurrentReaders& concurrent) {
   const double rate = c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate;
-  const double multiply = c.m / 64.0 * (static_cast<double>(c.k) * w.operand_bytes / wgmma_bytes) *
+  const double multiply = c.m / 64.0 * (static_cast<double>(c.k) * w.operand_bytes() / wgmma_bytes) *
                           std::max(c.n / 2.0, f.read_a_cycles + c.n / 4.0);
   const double lines = static_cast<double>(c.m) / c.cluster_n * unaligned_load_factor(f, w.alignment_a, c.a) +
                        static_cast<double>(c.n) / c.cluster_m * unaligned_load_factor(f, w.alignment_b, c.b);
-  const double box = swizzle_bytes / w.operand_bytes;  // Elements of a line in a box
+  const double box = swizzle_bytes / w.operand_bytes();  // Elements of a line in a box
   const double narrow_readers = (w.narrow_a ? concurrent.a * box / static_cast<double>(w.size.m) : 0) +
                                 (w.narrow_b ? concurrent.b * box / static_cast<double>(w.size.n) : 0);
   const double load =
-      std::max(lines * c.k * w.operand_bytes / rate, (c.m + c.n) * c.k * w.operand_bytes / f.arrival_rate) +
+      std::max(lines * c.k * w.operand_bytes() / rate, (c.m + c.n) * c.k * w.operand_bytes() / f.arrival_rate) +
       narrow_readers * f.narrow_line_cycles;
   const double wait = c.roles == Roles::cooperative && c.consumers > 1 ? f.cooperative_factor : 1;
   const double boxes =
@@ -150,7 +151,7 @@ double predict_copy_us(const BoundRates& rates, const TileWork& w, const DeviceN
 
 BoundKind classify_bound(const TileWork& w, const DeviceNumbers& device) {
   // The rate is that of operands of 16 bits; an instruction multiplies 32 bytes along k in the same time.
-  const double k = static_cast<double>(w.size.k) * w.operand_bytes / OperandType<Bf16>::bytes;
+  const double k = static_cast<double>(w.size.k) * w.operand_bytes() / OperandType<Bf16>::bytes;
   const double multiplies =
       static_cast<double>(w.batch) * static_cast<double>(w.size.m) * static_cast<double>(w.size.n) * k;
   const double concurrent = device.multiprocessors * kernel_constants().multiply_adds_per_cycle * device.clock_hz;
@@ -183,7 +184,7 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
   const double blocks = streamed ? sms : std::min(items, concurrent);
   const BlockCycles x = count_block_cycles(f, c, w, count_readers(c, w, std::max(1.0, blocks / c.cluster() / splits)));
   const double each = static_cast<double>(c.m) / c.cluster_n + static_cast<double>(c.n) / c.cluster_m;
-  const double requested_bytes = tiles * stages * each * c.k * w.operand_bytes;
+  const double requested_bytes = tiles * stages * each * c.k * w.operand_bytes();
   const double unique_bytes =
       w.minimum_bytes + std::max(requested_bytes - w.minimum_bytes, 0.0) * rates.memory / rates.l2_repeat;
   const double bytes = overlap_times(unique_bytes, requested_bytes * rates.memory / rates.l2_total,
@@ -195,7 +196,7 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
   const double busy = std::min(1.0, tiles * stages * x.multiply / sms / rates.cycles_per_us / us);
   us *= 1 + f.power_slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
   us += (f.launch_cycles + f.first_load_cycles +
-         (c.m + c.n) * c.k * w.operand_bytes / (c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate)) /
+         (c.m + c.n) * c.k * w.operand_bytes() / (c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate)) /
         rates.cycles_per_us;
   if (c.cluster() > 1)
     us += (f.cluster_start_cycles + f.cluster_block_cycles * blocks * base::log2(c.cluster())) / rates.cycles_per_us;

@@ -14,15 +14,16 @@ namespace ridge::ops::cuda {
 struct TileWork {  // A product with the operands in the order of the tile (MatmulConfig::swap)
   std::int64_t batch = 1;
   ProductSize size;
-  int operand_bytes = OperandType<Bf16>::bytes;  // Bytes of an element of A or B
-  double minimum_bytes = 0;                      // Each operand read once and D written once
-  double result_bytes = 0;                       // The part of D in `minimum_bytes`
-  int alignment_a = 128, alignment_b = 128;      // Alignment of all lines in bytes, up to 128
-  bool narrow_a = false, narrow_b = false;       // True if lines along the output are shorter than a TMA box
-  bool element_stores = false;                   // True if unaligned rows of D require stores of single elements
-  int copies = 0;                                // Operands that are copied before the product
+  DType dtype = DType::bf16;                 // Of A and B
+  double minimum_bytes = 0;                  // Each operand read once and D written once
+  double result_bytes = 0;                   // The part of D in `minimum_bytes`
+  int alignment_a = 128, alignment_b = 128;  // Alignment of all lines in bytes, up to 128
+  bool narrow_a = false, narrow_b = false;   // True if lines along the output are shorter than a TMA box
+  bool element_stores = false;               // True if unaligned rows of D require stores of single elements
+  int copies = 0;                            // Operands that are copied before the product
   double copied_bytes = 0;
   bool prefetch_constants = false;  // True if loads of one operand start before earlier kernels and copies have ended
+  int operand_bytes() const { return ridge::operand_bytes(dtype); }
 };
 
 BoundKind classify_bound(const TileWork& work, const DeviceNumbers& device);

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/operand_type.h"
 #include "ridge/tile/roles.h"
 #include "ridge/tile/sum_pieces.h"
@@ -20,7 +21,8 @@ struct MatmulConfig {
   int staging = 2;                                     // Output buffers of 64 columns per consumer
   int cluster_m = 1, cluster_n = 1;                    // Blocks that share loads by multicast, along m and n
   bool grouped = false;                                // D's rows are grouped (problem.h)
-  bool adds_pieces = false;  // Adds sums of 128 elements in f32: tensor cores keep 13 bits of sums of 8-bit operands
+  bool adds_pieces = false;    // Adds sums of 128 elements in f32: tensor cores keep 13 bits of sums of 8-bit operands
+  bool scales_blocks = false;  // Multiplies these sums by the scales of e4m3_128; a stage has one block of each line
   constexpr int warpgroups_per_tile() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
   // True if block `r` of a cluster loads for block `s`. Ranks run along m first. Blocks with the same m load parts of a
@@ -55,14 +57,19 @@ struct MatmulConfig {
   }
   // Epilogue steps of 64 rows x 16 columns per consumer; `SplitMode::cooperative_split_k` divides them among splits.
   constexpr int epilogue_steps() const { return (n + 15) / 16 * (m / warpgroups_per_tile() / 64); }
-  // True if a kernel can multiply operands of this size: k must be contiguous except in elements of 16 bits and in the
-  // left operand of 32 bits, which threads load to registers; and pieces of the sums need registers.
-  constexpr bool can_multiply(int operand_bytes) const {
-    if (operand_bytes == 2) return true;
+  // True if a kernel can multiply operands of this dtype: k must be contiguous except in elements of 16 bits and in the
+  // left operand of 32 bits, which threads load to registers; and pieces of the sums need registers. No kernel
+  // scales blocks for groups, in pingpong, with three consumers or in large clusters.
+  constexpr bool can_multiply(DType operand) const {
+    const int bytes = operand_bytes(operand);
+    if (bytes == 2) return true;
     if (b != tile::Major::k) return false;
-    if (a != tile::Major::k && (operand_bytes != 4 || (n != 16 && n % 32 != 0) || n == 224)) return false;
+    if (a != tile::Major::k && (bytes != 4 || (n != 16 && n % 32 != 0) || n == 224)) return false;
+    if (is_block_scaled(operand) && (grouped || cluster() > 2 || consumers == 3 || roles == tile::Roles::pingpong))
+      return false;
     const tile::SumPieces pieces{m / warpgroups_per_tile(), n};
-    return !adds_pieces || pieces.registers() <= (consumers == 3 ? 144 : 192);
+    const int registers = is_block_scaled(operand) ? 160 : 192;  // Scales need some
+    return !adds_pieces || pieces.registers() <= (consumers == 3 ? 144 : registers);
   }
   bool operator==(const MatmulConfig&) const = default;
 };
@@ -292,12 +299,20 @@ constexpr bool is_in_sample(std::size_t index) {
   return new_layout || new_cluster;
 }
 
-// Returns a config of `sm90_kernel_configs` for operands of so many bytes. The list has k of operands of 16 bits; a
-// stage of other operands has as many bytes.
-constexpr MatmulConfig kernel_config(int config, int operand_bytes) {
+// Returns a config of `sm90_kernel_configs` for operands of a dtype. The list has k of operands of 16 bits; a stage of
+// other operands has as many bytes. A stage of block-scaled operands has one block of each line, and their scales take
+// the memory of a stage.
+constexpr MatmulConfig kernel_config(int config, DType operand) {
   MatmulConfig out = sm90_kernel_configs[static_cast<std::size_t>(config)];
-  out.k = out.k * OperandType<Bf16>::bytes / operand_bytes;
-  out.adds_pieces = operand_bytes == 1;
+  const int bytes = operand_bytes(operand);
+  out.k = out.k * OperandType<Bf16>::bytes / bytes;
+  out.adds_pieces = bytes == 1;
+  if (!is_block_scaled(operand)) return out;
+  out.scales_blocks = true;
+  const int ring_bytes = out.stages * (out.m + out.n) * out.k,
+            scale_bytes = 2 * out.consumers * out.n * BlockFour::scale_bytes;
+  out.k = BlockFour::block;
+  out.stages = (ring_bytes - scale_bytes) / ((out.m + out.n) * out.k);
   return out;
 }
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "ridge/base/block_scale.h"
+#include "ridge/base/ceil_div.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/product/epilogue.h"
@@ -36,6 +38,11 @@ Result<CompiledConfig> find_kernel(int config, DType in) {
   });
 }
 
+// Returns the elements of the fours of blocks of a line with k elements.
+std::int64_t whole_fours(std::int64_t k) {
+  return ceil_div(k, std::int64_t{BlockFour::elements}) * BlockFour::elements;
+}
+
 struct LoadBox {
   int rows, depth, loading_blocks;
 };
@@ -44,12 +51,20 @@ struct LoadBox {
 bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batch, LoadBox tile) {
   const int swizzled = swizzled_elements(x.dtype);
   to.batched = batch > 1 && x.batch_stride != 0;
-  const device::MatrixBatch lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
-                                  to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
+  device::MatrixBatch lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
+                            to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
+  if (is_block_scaled(x.dtype))  // The lines as bytes; e4m3 has one
+    lines = {lines.data,     x.bytes(whole_fours(x.k)),  lines.lines,
+             lines.matrices, x.bytes(lines.line_stride), x.bytes(lines.matrix_stride)};
   const int rows = tile.rows / tile.loading_blocks;
   const int depth = rows % swizzled == 0 ? tile.depth : tile.depth / tile.loading_blocks;
   const device::TensorMapBox box = {swizzled, x.major == Major::k ? rows : depth};
-  return device::encode_tensor_map(to.map, lines, x.dtype, box, true);
+  return device::encode_tensor_map(to.map, lines, is_block_scaled(x.dtype) ? DType::e4m3 : x.dtype, box, true);
+}
+
+// Returns the scales of an operand of e4m3_128.
+tile::BlockScales find_scales(const TileOperand& x, std::int64_t batch) {
+  return {static_cast<const char*>(x.data), x.extent, x.bytes(x.line_stride), batch > 1 ? x.bytes(x.batch_stride) : 0};
 }
 
 // Sets the order of k, and the tensor maps of a convolution's pixels and weights.
@@ -91,7 +106,12 @@ bool encode_windows(tile::TargetInput& pixels, tile::TargetInput& weights, const
 bool encode_inputs(TileLaunchArgs& x, const TileProblem& t, const MatmulConfig& c) {
   const LoadBox box_a{c.m, c.k, c.cluster_n}, box_b{c.n, c.k, c.cluster_m};
   if (t.windows) return c.swap ? encode_windows(x.b, x.a, t, box_b, box_a) : encode_windows(x.a, x.b, t, box_a, box_b);
-  return encode_input(x.a, c.swap ? t.b : t.a, t.batch, box_a) && encode_input(x.b, c.swap ? t.a : t.b, t.batch, box_b);
+  const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
+  if (c.scales_blocks) {
+    x.a_scales = find_scales(a, t.batch);
+    x.b_scales = find_scales(b, t.batch);
+  }
+  return encode_input(x.a, a, t.batch, box_a) && encode_input(x.b, b, t.batch, box_b);
 }
 
 tile::TargetOutput make_output(const MatmulCall& call, const TileProblem& t) {
@@ -153,7 +173,7 @@ Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device
   if (!compiled.launch)
     return absent_error("config " + std::to_string(plan.config) +
                         " is not in this build: expected a build with RIDGE_MENU=WHOLE, found SAMPLE");
-  const MatmulConfig c = kernel_config(plan.config, operand_bytes(in));
+  const MatmulConfig c = kernel_config(plan.config, in);
   if (call.row_walk().rows > 0 && !(call.gathered.rows > 0 ? c.can_gather_rows() : c.can_scatter_rows()))
     return input_error("config " + std::to_string(plan.config) +
                        " cannot gather or scatter rows: expected a plan of choose_exchanged_rows_plan()");
@@ -215,13 +235,19 @@ Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::Devi
               CUstream_st* stream) {
   if (plan.path == MatmulPlan::Path::nothing) return Done{};
   RIDGE_TRY_STATUS(device::check_workspace(workspace, plan.workspace_bytes));
-  const TileProblem t = make_tile_problem(call);
+  TileProblem t = make_tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
   if (t.windows)
     return input_error("no kernel config counts the pixels of this convolution: expected fewer than 2^31",
                        "use fewer images; --on cpu takes any number");
   if (plan.path == MatmulPlan::Path::register_loads)
     return multiply_with_register_loads(t, make_output(call, t), plan, first_after_counters<float>(workspace), stream);
+  if (is_block_scaled(t.a.dtype)) {
+    if (t.size.k > 0)
+      return input_error("no kernel config counts the tiles of this product: expected fewer than 2^31",
+                         "--on cpu takes any number");
+    t.a.dtype = t.b.dtype = DType::e4m3;  // Without k no element is read
+  }
   if (plan.path == MatmulPlan::Path::plain) return multiply_plain(t, make_output(call, t), stream);
   const TileProblem few_rows = make_gemv_problem(call);
   return multiply_gemv(few_rows, make_output(call, few_rows), stream);

@@ -52,8 +52,9 @@ struct MatmulPlan {
 Reason unsupported_reason(const MatmulProblem& problem);  // Ignores data pointers
 Reason unsupported_reason(const MatmulCall& call);
 
-// True if D and all epilogue operands have A's 16-bit type, rows aligned to 16 bytes along D's rows and 32-bit offsets.
-// The vectorized epilogue takes half the time of the general one.
+// True if D is of 16 bits, if all epilogue operands have its type or are f32, with rows aligned to 16 bytes along D's
+// rows or, in f32, one number for each row, and if offsets fit in 32 bits. The vectorized epilogue takes half the time
+// of the general one.
 bool has_vector_epilogue(const MatmulCall& call);
 
 // Returns the plan with the shortest predicted time. Requires a supported call; `device` is any Hopper (ops/model.h).

@@ -175,7 +175,7 @@ Result<std::string> extract_kernel_code(int config, DType in, AssemblyKind assem
                                         const std::vector<std::string>& tools) {
   if (!device::query_driver().has_cuda_build) return device::check_device({}).error();
   if (!OperandDTypes::contains(in)) return dtype_error<OperandDTypes>("the code of a kernel", in);
-  if (!kernel_config(config, operand_bytes(in)).can_multiply(operand_bytes(in)))
+  if (!kernel_config(config, in).can_multiply(in))
     return input_error(
         fmt::format("{} has no kernel of {}: expected a tile and an order of operands for which it has one",
                     config_name(config), dtype_name(in)),

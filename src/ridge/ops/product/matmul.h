@@ -15,11 +15,15 @@ template <MatmulConfig C, class Left, class Right, class Out, class Sum = float>
   static constexpr MatmulConfig config = C;
   using A = SharedTile<Left, C.m, C.k>;
   using B = SharedTile<Right, C.n, C.k>;
-  struct Globals {
+  struct PlainGlobals {
     GlobalView<A, Row> a;
     GlobalView<B, Col, tile::constant> b;
     OutputView<Out, C.m, C.n> d;
   };
+  struct ScaledGlobals : PlainGlobals {
+    tile::BlockScales a_scales, b_scales;
+  };
+  using Globals = std::conditional_t<C.scales_blocks, ScaledGlobals, PlainGlobals>;
   struct Stage {
     A a;
     B b;
@@ -31,7 +35,12 @@ template <MatmulConfig C, class Left, class Right, class Out, class Sum = float>
     at.load(s.a, g.a, at.row(), k);
     at.load(s.b, g.b, at.col(), k);
   }
-  TILE_FN static void compute(auto& at, State& acc, const Stage& s) { at.mma(acc, s.a, transposed(s.b)); }
+  TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
+    if constexpr (C.scales_blocks)
+      at.mma_scaled(acc, s.a, transposed(s.b));
+    else
+      at.mma(acc, s.a, transposed(s.b));
+  }
   TILE_FN static void store(auto& at, const Globals& g, const State& acc) { at.store(g.d, acc, at.row(), at.col()); }
 };
 

@@ -61,7 +61,7 @@ TilePlan describe_plan(const MatmulPlan& plan, DType in) {
     return {plan_name(plan), c.m, c.n, c.k, stages, plan.splits, plan.waves, describe_split(plan)};
   }
   if (plan.path != MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
-  const MatmulConfig c = kernel_config(plan.config, operand_bytes(in));
+  const MatmulConfig c = kernel_config(plan.config, in);
   return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, describe_split(plan)};
 }
 
@@ -133,7 +133,7 @@ TileScheduleOptions make_schedule_options(const MatmulPlan& plan, std::int64_t r
     return {.m = c.m, .n = c.n, .k = c.k, .swap = plan.swapped_tile, .splits = plan.splits, .blocks = plan.blocks};
   }
   if (plan.path != MatmulPlan::Path::tiles) return order;
-  const MatmulConfig c = kernel_config(plan.config, operand_bytes(in));
+  const MatmulConfig c = kernel_config(plan.config, in);
   order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
   order.splits = plan.splits;
   order.split_mode = plan.split_mode;

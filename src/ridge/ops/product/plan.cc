@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/ceil_div.h"
 #include "ridge/ops/product/closed_form.h"
 #include "ridge/ops/product/epilogue.h"
@@ -55,7 +56,7 @@ TileOperand with_contiguous_k(const TileOperand& x) {
 }
 
 std::int64_t copy_line_stride(const TileOperand& x) {
-  const int step = swizzled_elements(x.dtype);
+  const int step = is_block_scaled(x.dtype) ? BlockFour::elements : swizzled_elements(x.dtype);
   return ceil_div(std::max<std::int64_t>(x.contiguous_extent(), 1), step) * step;
 }
 
@@ -133,20 +134,43 @@ bool has_vector_epilogue(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
   const DType in = call.problem.a.dtype, stored = result_dtype(in);
   const int unit = 16 / operand_bytes(stored);
-  const auto is_aligned = [&](const void* data, std::int64_t line, std::int64_t matrix) {
-    const std::int64_t step = t.batch > 1 ? matrix : 0;
+  const auto has_short_offsets = [&](std::int64_t line, std::int64_t step) {
     const double span = static_cast<double>(t.batch) * static_cast<double>(step) +
                         static_cast<double>(t.size.m) * static_cast<double>(line) + static_cast<double>(t.size.n);
-    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && line % unit == 0 && step % unit == 0 && span < 0x1p32;
+    return span < 0x1p32;
+  };
+  const auto is_aligned = [&](const void* data, DType dtype, std::int64_t line, std::int64_t matrix) {
+    const std::int64_t step = t.batch > 1 ? matrix : 0, elements = 16 / operand_bytes(dtype);
+    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && line % elements == 0 && step % elements == 0 &&
+           has_short_offsets(line, step);
   };
   if (!OperandDTypes::contains(in) || call.problem.d.dtype != stored || t.size.n % unit != 0 ||
-      !is_aligned(t.d, t.d_line_stride, t.d_batch_stride))
+      !is_aligned(t.d, stored, t.d_line_stride, t.d_batch_stride))
     return false;
+  const auto is_fast = [&](const EpilogueOperand& x) {
+    if (x.dtype != stored && x.dtype != DType::f32) return false;
+    if (x.dtype == DType::f32 && x.col_stride == 0)
+      return has_short_offsets(x.row_stride, t.batch > 1 ? x.batch_stride : 0);
+    return x.col_stride == 1 && is_aligned(x.data, x.dtype, x.row_stride, x.batch_stride);
+  };
   const MatmulEpilogue e = t.d_transposed ? transpose_epilogue(call.epilogue) : call.epilogue;
   for (const EpilogueOperand* x : {&e.scale, &e.bias, &e.gate, &e.addend})
-    if (x->data && (x->dtype != stored || x->col_stride != 1 || !is_aligned(x->data, x->row_stride, x->batch_stride)))
-      return false;
+    if (x->data && !is_fast(*x)) return false;
   return true;
+}
+
+// Returns why the copy engine cannot load block-scaled operands, which no kernel copies first.
+static Reason validate_block_scales(const MatmulProblem& p) {
+  if (!is_block_scaled(p.a.dtype)) return {};
+  if (p.grouped || p.pixel_windows) return "expected no groups or windows with block-scaled operands";
+  const TileProblem t = make_tile_problem({.problem = p});
+  for (const TileOperand* x : {&t.a, &t.b})
+    if (x->major != Major::k || x->k % BlockFour::block != 0 || !can_copy_engine_read(*x, t.batch))
+      return fmt::format(
+          "{}: expected lines along k that begin at multiples of {} elements, found k = {} and lines "
+          "that begin at multiples of {}",
+          dtype_name(x->dtype), BlockFour::elements, x->k, x->line_stride);
+  return {};
 }
 
 Reason unsupported_reason(const MatmulProblem& p) {
@@ -164,6 +188,7 @@ Reason unsupported_reason(const MatmulProblem& p) {
   if (auto reason = validate_layout("a", p.a, p.size.m, p.size.k)) return reason;
   if (auto reason = validate_layout("b", p.b, p.size.k, p.size.n)) return reason;
   if (auto reason = validate_layout("d", p.d, p.size.m, p.size.n)) return reason;
+  if (auto reason = validate_block_scales(p)) return reason;
   const MatrixLayout d = canonical_layout(p.d, p.size.m, p.size.n);
   const bool rows = d.col_stride == 1;
   const std::int64_t line = rows ? p.size.n : p.size.m, lines = rows ? p.size.m : p.size.n,
@@ -192,6 +217,10 @@ Reason unsupported_reason(const MatmulCall& call) {
       return fmt::format("{}: expected the address of a convolution's operand to be a multiple of 16 bytes, found {}",
                          name, data);
   if (p.pixel_windows && call.row_walk().rows > 0) return "windows: expected rows of one rank";
+  for (const auto& [name, data] : {std::pair{"a", call.a}, std::pair{"b", call.b}})
+    if (is_block_scaled(p.a.dtype) && reinterpret_cast<std::uintptr_t>(data) % 16 != 0)
+      return fmt::format("{}: expected the address of a block-scaled operand to be a multiple of 16 bytes, found {}",
+                         name, data);
   const auto alignment = [](DType x) { return static_cast<std::uintptr_t>(dtype_bits(x) / 8); };
   for (const auto& [name, data, dtype] : {std::tuple{"a", call.a, p.a.dtype},
                                           {"b", call.b, p.b.dtype},
@@ -226,7 +255,7 @@ double minimum_bytes(const TileProblem& t, DType out) {
   const double matrices_a = static_cast<double>(t.a.batch_stride ? t.batch : 1);
   const double matrices_b = static_cast<double>(t.b.batch_stride ? max_nonempty_groups(t) : 1);
   return result_bytes(t, out) +
-         operand_bytes(t.a.dtype) * (matrices_a * count_elements(t.a) + matrices_b * count_elements(t.b));
+         bytes_per_element(t.a.dtype) * (matrices_a * count_elements(t.a) + matrices_b * count_elements(t.b));
 }
 
 // Returns the number of tiles of uneven groups over that of equal groups of the mean length. The uneven groups have
@@ -281,7 +310,7 @@ double window_load_factor(const MatmulConfig& c) {
 
 // Returns the work without copies and bytes. The lengths of groups are unknown: assumes uniform groups.
 TileWork make_tile_work(const MatmulConfig& c, const TileProblem& t) {
-  TileWork w{max_nonempty_groups(t), {t.a.extent, t.b.extent, t.size.k}, operand_bytes(t.a.dtype)};
+  TileWork w{max_nonempty_groups(t), {t.a.extent, t.b.extent, t.size.k}, t.a.dtype};
   if (c.swap) std::swap(w.size.m, w.size.n);
   if (t.grouped) (c.swap ? w.size.n : w.size.m) = ceil_div(t.size.m, w.batch);
   return w;
@@ -360,14 +389,15 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
                                                      const ProductModel& model) {
   const auto& [config, split, copy_choice] = choice;
   TileProblem t = make_tile_problem(call);
-  const MatmulConfig c = kernel_config(config, operand_bytes(t.a.dtype));
+  const MatmulConfig c = kernel_config(config, t.a.dtype);
   if (t.batch == 0 || t.size.m == 0 || t.size.n == 0 || t.size.k == 0 || !OperandDTypes::contains(t.a.dtype) ||
-      !c.can_multiply(operand_bytes(t.a.dtype)))
+      !c.can_multiply(t.a.dtype))
     return std::nullopt;
   if (t.windows && !c.can_load_windows()) return std::nullopt;
   if (c.grouped != t.grouped || (c.grouped && split.split_mode != SplitMode::split_k)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, config, t.d_transposed};
   decide_copies(t, c, copy_choice, workspace_bytes, plan);
+  if (is_block_scaled(t.a.dtype) && (plan.copy_a || plan.copy_b)) return std::nullopt;
   if ((c.swap ? t.b : t.a).major != c.a || (c.swap ? t.a : t.b).major != c.b) return std::nullopt;
   TileWork w = make_tile_work(c, t);
   w.copied_bytes = static_cast<double>(plan.workspace_bytes);
@@ -397,11 +427,11 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
 
 namespace {
 MatmulPlan apply_correction(const UncorrectedPlan& x, const DeviceNumbers& device) {
-  const MatmulConfig c = kernel_config(x.plan.config, x.work.operand_bytes);
+  const MatmulConfig c = kernel_config(x.plan.config, x.work.dtype);
   const SplitK split{x.plan.splits, x.plan.split_mode};
   MatmulPlan plan = x.plan;
   // The corrections were fitted without grouped configs, to operands of 16 bits
-  if (c.grouped || x.work.operand_bytes != 2) return plan;
+  if (c.grouped || x.work.operand_bytes() != 2) return plan;
   plan.predicted_s *= predict_correction(make_plan_features(c, x.work, split, device, plan.predicted_s));
   return plan;
 }
@@ -526,7 +556,7 @@ namespace {
 std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
     return std::nullopt;
-  const MatmulConfig c = kernel_config(plan.config, operand_bytes(call.problem.a.dtype));
+  const MatmulConfig c = kernel_config(plan.config, call.problem.a.dtype);
   const RowWalk& walk = call.row_walk();
   const int cluster_rows = c.m * c.cluster_m;
   const bool gathers = call.gathered.rows > 0;

@@ -163,6 +163,12 @@ TEST(MatmulPlan, VectorEpilogueRequiresTypeAndAlignmentOfD) {
   EXPECT_FALSE(vector_epilogue({there, DType::f16, 0, 1, 0}));
   EXPECT_FALSE(vector_epilogue({there, DType::bf16, 1, 0, 0})) << "along the rows";
   EXPECT_FALSE(vector_epilogue({there, DType::bf16, 260, 1, 0}));
+  EXPECT_TRUE(vector_epilogue({there, DType::f32, 0, 1, 0})) << "along the columns";
+  EXPECT_TRUE(vector_epilogue({there, DType::f32, 260, 1, 0})) << "a matrix";
+  EXPECT_FALSE(vector_epilogue({there, DType::f32, 258, 1, 0}));
+  EXPECT_TRUE(vector_epilogue({placeholder_pointer((4 << 20) + 4), DType::f32, 1, 0, 0})) << "one for each row";
+  EXPECT_TRUE(vector_epilogue({there, DType::f32, 0, 0, 0})) << "one for all";
+  EXPECT_FALSE(vector_epilogue({there, DType::f32, std::int64_t{1} << 27, 0, 0}));
   EXPECT_FALSE(vector_epilogue({there, DType::bf16, std::int64_t{1} << 27, 1, 0}))
       << "64 of these lines are 2^33 elements";
   EXPECT_FALSE(vector_epilogue({}, placeholder_pointer((3 << 20) + 8)));

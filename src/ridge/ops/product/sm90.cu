@@ -12,7 +12,7 @@ template <class T, int part, int... i> void register_part(CompiledConfig* kernel
   auto add = [&]<int index>() {
     if constexpr (index < configs) {
       if constexpr (RIDGE_WHOLE_MENU || is_in_sample(index)) {
-        if constexpr (kernel_config(index, OperandType<T>::bytes).can_multiply(OperandType<T>::bytes)) {
+        if constexpr (kernel_config(index, operand_dtype<T>).can_multiply(operand_dtype<T>)) {
           using Kernel = MatmulKernel<index, T>;
           kernels[index] = {launch_tile_kernel<Kernel>, read_kernel_resources<Kernel>};
         }

@@ -14,6 +14,7 @@ namespace ridge::ops::cuda {
 
 struct TileLaunchArgs {
   tile::TargetInput a, b;
+  tile::BlockScales a_scales, b_scales;  // Of e4m3_128
   tile::TargetOutput output;
   void* d;
   std::int64_t rows, cols, line_stride, batch_stride;  // Sizes and strides of D
@@ -30,7 +31,8 @@ struct CompiledConfig {
 };
 
 template <int index, class T> struct MatmulKernel
-    : Matmul<kernel_config(index, OperandType<T>::bytes), T, T, typename OperandType<T>::Result> {};
+    : Matmul<kernel_config(index, operand_dtype<T>), typename OperandType<T>::Element, typename OperandType<T>::Element,
+             typename OperandType<T>::Result> {};
 
 template <class Kernel> cudaError_t allow_shared_memory() {
   return device::allow_shared_memory<tile::sm90::run_product<Kernel>>(tile::sm90::shared_bytes<Kernel>);
@@ -41,6 +43,10 @@ template <class Kernel> cudaError_t launch_tile_kernel(const TileLaunchArgs& x) 
   typename Kernel::Globals g{};
   g.a.target = x.a;
   g.b.target = x.b;
+  if constexpr (Kernel::config.scales_blocks) {
+    g.a_scales = x.a_scales;
+    g.b_scales = x.b_scales;
+  }
   g.d.target = x.output;
   g.d.data = static_cast<decltype(g.d.data)>(x.d);
   g.d.rows = x.rows;

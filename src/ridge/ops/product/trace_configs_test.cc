@@ -16,7 +16,8 @@ namespace ridge::ops {
 namespace {
 
 template <std::size_t index, class T> struct ConfigKernel
-    : Matmul<kernel_config(index, OperandType<T>::bytes), T, T, Bf16> {};
+    : Matmul<kernel_config(index, operand_dtype<T>), typename OperandType<T>::Element, typename OperandType<T>::Element,
+             Bf16> {};
 
 // Kernels of other operands than bf16 differ only in how they multiply a stage, but have more operations: clusters of
 // eight blocks then have one tile and fewer stages.
@@ -27,7 +28,7 @@ template <class T> inline constexpr int schedule_count = std::is_same_v<T, Bf16>
 
 // Checks two groups with an empty group between them. Some tiles end with their group, others contain its end.
 template <std::size_t index, class T> void expect_groups_no_sync_errors() {
-  constexpr MatmulConfig c = kernel_config(index, OperandType<T>::bytes);
+  constexpr MatmulConfig c = kernel_config(index, operand_dtype<T>);
   const int along = c.swap ? c.n : c.m;
   const tile::trace::RecordOptions groups{
       .kernel = "config " + std::to_string(index) + " grouped",
@@ -38,7 +39,7 @@ template <std::size_t index, class T> void expect_groups_no_sync_errors() {
 }
 
 template <std::size_t index, class T> void expect_no_sync_errors() {
-  constexpr MatmulConfig c = kernel_config(index, OperandType<T>::bytes);
+  constexpr MatmulConfig c = kernel_config(index, operand_dtype<T>);
   if constexpr (c.grouped) return expect_groups_no_sync_errors<index, T>();
   const std::string name = "config " + std::to_string(index);
   const tile::trace::RecordOptions whole{
@@ -90,8 +91,8 @@ template <std::size_t index, class T> void expect_no_sync_errors() {
 }
 
 template <std::size_t index, class T> void check_if_compiled() {
-  constexpr int bytes = OperandType<T>::bytes;
-  if constexpr ((RIDGE_WHOLE_MENU || is_in_sample(index)) && kernel_config(index, bytes).can_multiply(bytes))
+  constexpr DType dtype = operand_dtype<T>;
+  if constexpr ((RIDGE_WHOLE_MENU || is_in_sample(index)) && kernel_config(index, dtype).can_multiply(dtype))
     expect_no_sync_errors<index, T>();
 }
 template <class T, std::size_t... indices> void check_all_configs(std::index_sequence<indices...>) {
@@ -106,6 +107,11 @@ TEST(TraceConfigs, ConfigsHaveNoSynchronizationErrors) {
 // The sums of a stage are added in f32, in pieces.
 TEST(TraceConfigs, ConfigsOfEightBitsHaveNoSynchronizationErrors) {
   check_all_configs<E4m3>(std::make_index_sequence<sm90_kernel_configs.size()>());
+}
+
+// Threads read scales in the slots, so that a slot may only be released after them.
+TEST(TraceConfigs, ConfigsThatScaleBlocksHaveNoSynchronizationErrors) {
+  check_all_configs<ScaledE4m3>(std::make_index_sequence<sm90_kernel_configs.size()>());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/timer.h"
 #include "ridge/plan/plan.h"
 #include "ridge/run/device_machine.h"
@@ -145,9 +146,16 @@ Status DeviceRankProgram::upload_slots() const {
     const int slot = static_cast<int>(s);
     if (!rank_program_->is_stored(slot) || bytes_of(rank_program_->slot_array(slot)) == 0) continue;
     const Array array = rank_program_->slot_array(slot);
-    RIDGE_TRY_STATUS(queue_.copy(slots_.address_of(slot), array.data, bytes_of(array)));
+    std::vector<std::byte> in_fours;
+    if (is_stored_in_fours(array.dtype, array.elements)) {
+      in_fours.assign(array.data, array.data + bytes_of(array));
+      store_in_fours(in_fours.data(), bytes_of(array));
+    }
+    RIDGE_TRY_STATUS(
+        queue_.copy(slots_.address_of(slot), in_fours.empty() ? array.data : in_fours.data(), bytes_of(array)));
+    RIDGE_TRY_STATUS(queue_.synchronize());
   }
-  return queue_.synchronize();
+  return Done{};
 }
 
 Status DeviceRankProgram::download_slots() const {
@@ -159,8 +167,9 @@ Status DeviceRankProgram::download_slots() const {
     if (!rank_program_->is_stored(slot) || bytes_of(rank_program_->slot_array(slot)) == 0) continue;
     const Array array = rank_program_->slot_array(slot);
     RIDGE_TRY_STATUS(queue_.copy(array.data, slots_.address_of(slot), bytes_of(array)));
+    RIDGE_TRY_STATUS(queue_.synchronize());
+    if (is_stored_in_fours(array.dtype, array.elements)) store_block_by_block(array.data, bytes_of(array));
   }
-  RIDGE_TRY_STATUS(queue_.synchronize());
   return nccl_groups_.world() != nullptr ? nccl_groups_.world()->check_async_error() : Status(Done{});
 }
 

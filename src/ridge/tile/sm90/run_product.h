@@ -34,6 +34,12 @@ template <class Kernel> struct PipelineStorage {
   alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];
   std::uint64_t full[config.stages], empty[config.stages];
   std::uint32_t granted[config.consumers];  // by group: bit mask of the slices to store, set by its first thread
+  // By group, for e4m3_128: two buffers with the scales of each column for four blocks of k
+  struct NoScales {};
+  struct ColumnScales {
+    float4 of_column[2][config.n];
+  };
+  std::conditional_t<has_block_scales<Kernel>, ColumnScales, NoScales> scales[config.consumers];
 };
 template <class Kernel>
 inline constexpr int shared_bytes = sizeof(PipelineStorage<Kernel>) + 1024;  // with room to align the base to 1024
@@ -100,10 +106,42 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   TILE_FN void mma_fence() const { sm90::mma_fence(); }
   TILE_FN void mma_commit() const { sm90::mma_commit(); }
   template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
-  TILE_FN void compute(State& acc, const WorkItem& item, int slot, int) {
+  TILE_FN void compute(State& acc, const WorkItem& item, int slot, int stage) {
     set_item(item);
+    if constexpr (has_block_scales<Kernel>) scales.block = stage % 4;
     Kernel::compute(*this, acc, s.ring[slot]);
   }
+  // Operations of `prepare_scales` (ring.h). A thread loads the scales of its rows, and those of some columns for all.
+  TILE_FN void load_scales(const WorkItem& item, int four) {
+    const int thread = threadIdx.x % 128,
+              row = item.m0 + this->row_part * ScalesInRegisters::row_blocks * 64 + thread / 32 * 16 + thread % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < ScalesInRegisters::row_blocks * 2; ++i)
+      scales.next_rows[i / 2][i % 2] = load_four(g.a_scales, item.batch, row + i / 2 * 64 + i % 2 * 8, four);
+#pragma unroll
+    for (int i = 0; i < ScalesInRegisters::columns; ++i)
+      scales.next_columns[i] = load_four(g.b_scales, item.batch, item.n0 + thread + i * 128, four);
+  }
+  TILE_FN void publish_scales() {
+    scales.buffer ^= 1;
+#pragma unroll
+    for (int i = 0; i < ScalesInRegisters::row_blocks * 2; ++i)
+      scales.rows[i / 2][i % 2] = scales.next_rows[i / 2][i % 2];
+#pragma unroll
+    for (int i = 0; i < ScalesInRegisters::columns; ++i)
+      if (const int column = threadIdx.x % 128 + i * 128; column < Kernel::config.n)
+        s.scales[this->id].of_column[scales.buffer][column] = scales.next_columns[i];
+  }
+  template <int m, int n, int warpgroups_per_tile, class A, class B>
+  TILE_FN void mma_scaled(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
+    typename TileConsumer<Kernel>::template ThreadScales<ScalesInRegisters::row_blocks> of_block;
+#pragma unroll
+    for (int i = 0; i < ScalesInRegisters::row_blocks * 2; ++i)
+      of_block.rows[i / 2][i % 2] = select_of_four(scales.rows[i / 2][i % 2], scales.block);
+    of_block.column = &s.scales[this->id].of_column[scales.buffer][threadIdx.x % 4 * 2].x + scales.block;
+    this->multiply_scaled(acc, a, b.tile, of_block);
+  }
+
   TILE_FN void store(State& acc, const WorkItem& item) {
     set_item(item);
     std::uint32_t left = 0;  // bit mask of the slices that remain to be stored; 0 means the full tile
@@ -220,6 +258,26 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   TILE_FN void sync_cluster() const { cluster_sync(); }
 
  private:
+  struct ScalesInRegisters {
+    static constexpr int row_blocks = Kernel::config.m / Kernel::config.warpgroups_per_tile() / 64,
+                         columns = (Kernel::config.n + 127) / 128;
+    float4 rows[row_blocks][2], next_rows[row_blocks][2], next_columns[columns];
+    int buffer = 0, block = 0;
+  };
+  struct NoScales {};
+  std::conditional_t<has_block_scales<Kernel>, ScalesInRegisters, NoScales> scales;
+
+  // Returns the scales of four blocks of a line, and zeros beyond the last line.
+  TILE_FN static float4 load_four(const BlockScales& x, int product, int line, int four) {
+    if (line >= x.lines) return make_float4(0, 0, 0, 0);
+    return __ldcg(reinterpret_cast<const float4*>(x.data + product * x.batch_bytes + line * x.line_bytes +
+                                                  static_cast<Index>(four) * BlockFour::bytes));
+  }
+  TILE_FN static float select_of_four(const float4& x, int i) {
+    const float low = i == 0 ? x.x : x.y, high = i == 2 ? x.z : x.w;
+    return i < 2 ? low : high;
+  }
+
   // Sums one slice of the tile over all splits. The epilogue steps (tile_operations.h) are divided among the splits.
   TILE_FN void sum_slice(State& acc, int split, const WorkItem& item) {
     this->epilogue_steps = {epilogue_steps_of<Kernel> * split / item.splits,

@@ -47,7 +47,7 @@ struct TargetOutput : Epilogue {
   CUtensorMap map, tail;  // maps for boxes of 128 bytes of columns, and of the columns that remain of N
   bool stores_in_bulk;    // true if sums are only rounded and then stored by the copy engine
   bool aligned_fours;     // true if each group of four contiguous elements is aligned
-  bool vector_epilogue;   // true if D and all operands have A's format and D's rows consist of aligned 16-byte units
+  bool vector_epilogue;   // true if the epilogue's operands and D can be read and written in aligned 16-byte units
   bool adds_to_output;    // true if the bulk store adds to D
 };
 

@@ -3,6 +3,7 @@
 // elements of bf16. The copy engine loads each block as one box.
 #pragma once
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/operand_type.h"
 #include "ridge/tile/ring.h"
 #include "ridge/tile/sm90/barrier.h"
@@ -64,7 +65,9 @@ template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kern
     if constexpr (subset != LoadSubset::all_operands && is_prefetched != (subset == LoadSubset::constants)) return;
     expect_bytes(full, count * Tile::cols * static_cast<int>(sizeof(typename Tile::type)));
     int along = static_cast<int>(where.begin);
-    const int depth = static_cast<int>(k.begin), product = view.target.batched ? this->batch : 0;
+    const int product = view.target.batched ? this->batch : 0;
+    int depth = static_cast<int>(k.begin);
+    if constexpr (has_block_scales<Kernel>) depth = static_cast<int>(BlockFour::element_offset(depth));
     if constexpr (loads_windows<Kernel> && subset == LoadSubset::all_operands)
       if (view.target.walk.taps > 0) return load_taps<first, count, Along>(part.tile, view.target, along, depth);
     const CUtensorMap* map = &view.target.map;

@@ -130,12 +130,20 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   }
 
   // Operations of `multiply_in_pieces` (ring.h).
-  template <class Sums, class Operands> struct PieceMultiplier {
+  struct NoScales {};
+  // The scales of a block of k: of a thread's rows, and of its first column, from which those of other columns follow
+  // in shared memory.
+  template <int row_blocks> struct ThreadScales {
+    float rows[row_blocks][2];
+    const float* column;
+  };
+  template <class Sums, class Operands, class Scales = NoScales> struct PieceMultiplier {
     static constexpr SumPieces pieces = Sums::pieces;
     static constexpr int steps = SumPieces::added_bytes / wgmma_bytes;
     Sums& acc;
     const Operands& operands;
     int first_step;
+    Scales scales{};
     TILE_FN void mma_fence() const { sm90::mma_fence(); }
     TILE_FN void mma_commit() const { sm90::mma_commit(); }
     template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
@@ -151,8 +159,19 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
                                                             pieces.first_column(piece) / 2;
 #pragma unroll
       for (int i = 0; i < count; ++i) asm volatile("" : "+f"(from[i]));  // No read moves before the wait
+      if constexpr (!std::is_same_v<Scales, NoScales>) {
+        const float* const column = scales.column + pieces.first_column(piece) * 4;
+        const float(&rows)[2] = scales.rows[pieces.first_row(piece) / 64];
 #pragma unroll
-      for (int i = 0; i < count; ++i) to[i] += from[i];
+        for (int i = 0; i < count; i += 4) {
+          const float columns[2] = {column[8 * i], column[8 * i + 4]};
+#pragma unroll
+          for (int q = 0; q < 4; ++q) to[i + q] += rows[q / 2] * columns[q % 2] * from[i + q];
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < count; ++i) to[i] += from[i];
+      }
     }
   };
   template <int m, int n, int warpgroups_per_tile, class A, class B>
@@ -165,6 +184,17 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
       Multiplier at{acc, operands, step};
       multiply_in_pieces<Sums::pieces>(at);
     }
+    acc.is_written = true;
+  }
+  // Multiplies a block of k of e4m3_128: threads multiply the sums by the scales of their rows and columns.
+  template <int m, int n, int warpgroups_per_tile, class A, class B, class Scales>
+  TILE_FN void multiply_scaled(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, const B& b,
+                               const Scales& scales) const {
+    static_assert(A::cols == BlockFour::block, "mma_scaled: a stage has one block of k");
+    using Sums = StagedAccumulator<m, n, warpgroups_per_tile>;
+    const StageOperands<A, B, warpgroups_per_tile> operands(a, b, row_part);
+    PieceMultiplier<Sums, decltype(operands), Scales> at{acc, operands, 0, scales};
+    multiply_in_pieces<Sums::pieces>(at);
     acc.is_written = true;
   }
 
@@ -369,16 +399,29 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   struct EightElements {
     unsigned batch, y, x;
     bool inside;
-    TILE_FN unsigned offset_of(Index row_stride, Index batch_stride) const {
-      return batch * static_cast<unsigned>(batch_stride) + y * static_cast<unsigned>(row_stride) + x;
+    TILE_FN unsigned line_offset(Index row_stride, Index batch_stride) const {
+      return batch * static_cast<unsigned>(batch_stride) + y * static_cast<unsigned>(row_stride);
     }
-    template <class T> TILE_FN void load_operand(const EpilogueInput& p, std::uint32_t* to) const {
-      if (p.data && inside) copy_words<4>(to, static_cast<const T*>(p.data) + offset_of(p.row_stride, p.batch_stride));
+    // Loads the operand at these elements: pairs of T, eight floats, or one float that all of them share.
+    template <class T> TILE_FN void load_operand(const EpilogueInput& p, std::uint32_t (&to)[8]) const {
+      if (!p.data || !inside) return;
+      const unsigned line = line_offset(p.row_stride, p.batch_stride);
+      if (p.format != StorageFormat::f32) return copy_words<4>(to, static_cast<const T*>(p.data) + line + x);
+      const float* const floats = static_cast<const float*>(p.data) + line;
+      if (p.col_stride != 0) return copy_words<8>(to, floats + x);
+      to[0] = __float_as_uint(*floats);
+    }
+    template <class T>
+    TILE_FN static EpilogueVector<8> widen_operand(const EpilogueInput& p, const std::uint32_t (&from)[8]) {
+      if (p.format != StorageFormat::f32) return widen_pairs<T, 8>(from);
+      const bool is_shared = p.col_stride == 0;
+      return EpilogueVector<8>::of([&](int q) { return __uint_as_float(is_shared ? from[0] : from[q]); });
     }
   };
 
-  // Fast epilogue: all operands have type T and aligned 16-byte units along D's rows, and offsets fit in 32 bits. If
-  // enough registers are free, the operands of a step are loaded during the previous one.
+  // Fast epilogue: all operands have type T or are f32, with aligned 16-byte units along D's rows, or with one f32 for
+  // each row; and offsets fit in 32 bits. If enough registers are free, the operands of a step are loaded during the
+  // previous one.
   template <class T, int rows, int n, class View>
   TILE_FN void store_vectors(const View& view, const float* v, int row, int col) {
     constexpr bool loads_early = rows / 64 * n / 2 < 192;
@@ -391,7 +434,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
       return EightElements{static_cast<unsigned>(this->batch), static_cast<unsigned>(y), static_cast<unsigned>(x),
                            inside};
     };
-    std::uint32_t operands[4][4] = {};
+    std::uint32_t operands[4][8] = {};
     const auto load_operands = [&](const EightElements& here) {
       here.template load_operand<T>(o.scale, operands[0]);
       here.template load_operand<T>(o.bias, operands[1]);
@@ -407,15 +450,17 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     for (; step < epilogue_steps.end; ++step) {
       const EpilogueVector<8> sums = mine.read_step(warp_staging(), v, step);
       const EpilogueVector<8> z = tile::apply_epilogue<Math>(o, sums, [&](const EpilogueInput& p) {
-        if (loads_early)
-          return widen_pairs<T, 8>(operands[&p == &o.scale ? 0 : &p == &o.bias ? 1 : &p == &o.gate ? 2 : 3]);
-        std::uint32_t two[4] = {};
-        here.template load_operand<T>(p, two);
-        return widen_pairs<T, 8>(two);
+        if (loads_early) {
+          const int q = &p == &o.scale ? 0 : &p == &o.bias ? 1 : &p == &o.gate ? 2 : 3;
+          return here.template widen_operand<T>(p, operands[q]);
+        }
+        std::uint32_t loaded[8] = {};
+        here.template load_operand<T>(p, loaded);
+        return here.template widen_operand<T>(p, loaded);
       });
       const std::uint32_t two[4] = {pack_pair<T>(z.v[0], z.v[1]), pack_pair<T>(z.v[2], z.v[3]),
                                     pack_pair<T>(z.v[4], z.v[5]), pack_pair<T>(z.v[6], z.v[7])};
-      if (here.inside) write_words<4>(view.data + here.offset_of(view.row_stride, view.batch_stride), two);
+      if (here.inside) write_words<4>(view.data + here.line_offset(view.row_stride, view.batch_stride) + here.x, two);
       if (++across == mine.steps_per_row) {
         across = 0;
         ++group;

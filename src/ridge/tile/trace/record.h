@@ -222,6 +222,17 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       RecordingMultiplier at{item_position(item), *this, slot};
       Kernel::compute(at, acc, this->record.stage_);
     }
+    // Operations of `prepare_scales`: each of the two recorded threads writes the scales of some columns.
+    int scale_buffer = 0;
+    int scales_cell(int of_lane) {
+      return consumer_cell(" scales " + std::to_string(scale_buffer) + (of_lane == 0 ? "" : " (other threads)"),
+                           CellKind::buffer);
+    }
+    void load_scales(const WorkItem&, int) {}
+    void publish_scales() {
+      scale_buffer ^= 1;
+      this->add_step(RecordedStepKind::write, scales_cell(lane));
+    }
     void mma_commit() { this->add_step(RecordedStepKind::commit_multiply); }
     template <int max_pending> void mma_wait() { this->add_step(RecordedStepKind::wait_multiply, -1, max_pending); }
     void release_slot(int slot) {
@@ -365,6 +376,13 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       for (int k = 0; k < A::cols; k += SumPieces::added_bytes) multiply_in_pieces<acc.pieces>(at);
       acc.is_written = true;
     }
+    template <int m, int n, int warpgroups_per_tile, class A, class B>
+    void mma_scaled(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
+      RecordingPieces<StagedAccumulator<m, n, warpgroups_per_tile>, A, B> at{*this, a, b.tile};
+      at.scales = {on.scales_cell(0), on.scales_cell(1)};
+      multiply_in_pieces<acc.pieces>(at);
+      acc.is_written = true;
+    }
     template <class Sums> void wait_for_product(Sums&) const {
       on.add_step(RecordedStepKind::commit_multiply);
       on.add_step(RecordedStepKind::wait_multiply, -1, 0);
@@ -378,6 +396,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     const RecordingMultiplier& multiplier;
     const A& a;
     const B& b;
+    std::vector<int> scales = {};  // cells of the scales that threads read
     int cell(int piece) const {
       return multiplier.on.consumer_cell(" piece " + std::to_string(piece % 2), CellKind::sums);
     }
@@ -395,6 +414,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
     template <int piece> void add_piece() const {
       multiplier.on.add_step(RecordedStepKind::read, cell(piece));
+      for (const int scale : scales) multiplier.on.add_step(RecordedStepKind::read, scale);
       multiplier.on.add_step(RecordedStepKind::write, multiplier.on.sums_cell());
     }
   };

@@ -3,6 +3,7 @@
 // bytes. Each thread converts eight elements of one scale at a time.
 #include <span>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/scaled_codes.h"
 #include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/loops/device/loops.h"
@@ -12,7 +13,9 @@ namespace {
 
 constexpr int threads = 256, width = 8, chunk = 4096;
 
-template <DType dtype> struct BlockLayout {
+// With `in_fours`, blocks are stored as `BlockFour` says.
+template <DType type, bool in_fours> struct BlockLayout {
+  static constexpr DType dtype = type;
   static constexpr DTypeInfo info = dtype_info(dtype);
   static constexpr int block = info.block, scale_bytes = info.scale_bits / 8,
                        bytes = scale_bytes + block * info.bits / 8, lanes = block / width;
@@ -20,9 +23,13 @@ template <DType dtype> struct BlockLayout {
   static_assert(chunk_bytes % 16 == 0);
   // Returns the offset of the codes of eight elements of a chunk, and that of their scale.
   __device__ static int code_offset(int element) {
+    if constexpr (in_fours) return static_cast<int>(BlockFour::element_offset(element));
     return element / block * bytes + scale_bytes + element % block * info.bits / 8;
   }
-  __device__ static int scale_offset(int element) { return element / block * bytes; }
+  __device__ static int scale_offset(int element) {
+    if constexpr (in_fours) return static_cast<int>(BlockFour::scale_offset(element));
+    return element / block * bytes;
+  }
 };
 
 // Copies a chunk between memory and shared memory.
@@ -33,10 +40,9 @@ __device__ void copy_bytes(std::uint8_t* to, const std::uint8_t* from, int bytes
     reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
   for (int i = words * 16 + static_cast<int>(threadIdx.x); i < bytes; i += threads) to[i] = from[i];
 }
-template <DType dtype> __device__ int bytes_of_chunk(std::int64_t first, std::int64_t elements) {
+template <class Layout> __device__ int bytes_of_chunk(std::int64_t first, std::int64_t elements) {
   const std::int64_t rest = elements - first;
-  return rest >= chunk ? BlockLayout<dtype>::chunk_bytes
-                       : static_cast<int>(rest) / BlockLayout<dtype>::block * BlockLayout<dtype>::bytes;
+  return rest >= chunk ? Layout::chunk_bytes : static_cast<int>(rest) / Layout::block * Layout::bytes;
 }
 
 template <DType dtype> __device__ float load_scale(const std::uint8_t* block) {
@@ -47,17 +53,16 @@ template <DType dtype> __device__ float load_scale(const std::uint8_t* block) {
 }
 
 // `aligned` is the number of elements of the result that one store covers.
-template <DType dtype, NumberFormat to, int aligned> __global__ void __launch_bounds__(threads)
+template <class Layout, NumberFormat to, int aligned> __global__ void __launch_bounds__(threads)
     dequantize_kernel(const std::uint8_t* from, char* result, std::int64_t elements) {
-  using Layout = BlockLayout<dtype>;
   __shared__ alignas(16) std::uint8_t blocks[Layout::chunk_bytes];
   const std::int64_t first = std::int64_t{blockIdx.x} * chunk;
-  copy_bytes(blocks, from + std::int64_t{blockIdx.x} * Layout::chunk_bytes, bytes_of_chunk<dtype>(first, elements));
+  copy_bytes(blocks, from + std::int64_t{blockIdx.x} * Layout::chunk_bytes, bytes_of_chunk<Layout>(first, elements));
   __syncthreads();
 #pragma unroll
   for (int element = static_cast<int>(threadIdx.x) * width; element < chunk; element += threads * width) {
     if (first + element >= elements) break;
-    const float scale = load_scale<dtype>(blocks + Layout::scale_offset(element));
+    const float scale = load_scale<Layout::dtype>(blocks + Layout::scale_offset(element));
     const std::uint8_t* const codes = blocks + Layout::code_offset(element);
     float y[width];
 #pragma unroll
@@ -136,9 +141,9 @@ template <DType dtype> __device__ void store_codes(const float (&x)[width], floa
   }
 }
 
-template <DType dtype, NumberFormat from, bool is_vector> __global__ void __launch_bounds__(threads)
+template <class Layout, NumberFormat from, bool is_vector> __global__ void __launch_bounds__(threads)
     quantize_kernel(const QuantizeLaunch run) {
-  using Layout = BlockLayout<dtype>;
+  constexpr DType dtype = Layout::dtype;
   __shared__ alignas(16) std::uint8_t blocks[Layout::chunk_bytes];
   const std::int64_t first = std::int64_t{blockIdx.x} * chunk;
   constexpr int rounds = chunk / (threads * width);
@@ -156,16 +161,18 @@ template <DType dtype, NumberFormat from, bool is_vector> __global__ void __laun
   }
   __syncthreads();
   copy_bytes(run.result + std::int64_t{blockIdx.x} * Layout::chunk_bytes, blocks,
-             bytes_of_chunk<dtype>(first, run.elements));
+             bytes_of_chunk<Layout>(first, run.elements));
 }
 
-// Calls f.operator()<dtype>() with a block-scaled dtype.
-template <class F> void with_scaled_dtype(DType dtype, const F& f) {
+// Calls f.operator()<Layout>() with the layout of a tensor.
+template <class F> void with_layout(DType dtype, std::int64_t elements, const F& f) {
   switch (dtype) {
-    case DType::mxfp8: return f.template operator()<DType::mxfp8>();
-    case DType::mxfp4: return f.template operator()<DType::mxfp4>();
-    case DType::nvfp4: return f.template operator()<DType::nvfp4>();
-    default: return f.template operator()<DType::e4m3_128>();
+    case DType::mxfp8: return f.template operator()<BlockLayout<DType::mxfp8, false>>();
+    case DType::mxfp4: return f.template operator()<BlockLayout<DType::mxfp4, false>>();
+    case DType::nvfp4: return f.template operator()<BlockLayout<DType::nvfp4, false>>();
+    default:
+      if (is_stored_in_fours(dtype, elements)) return f.template operator()<BlockLayout<DType::e4m3_128, true>>();
+      return f.template operator()<BlockLayout<DType::e4m3_128, false>>();
   }
 }
 
@@ -176,10 +183,10 @@ Status run_loops(const DequantizeLoops& l, std::span<void* const> data, CUstream
   const auto* const from = static_cast<const std::uint8_t*>(data[0]);
   auto* const to = static_cast<char*>(data[1]);
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
-  with_scaled_dtype(l.values, [&]<DType dtype>() {
+  with_layout(l.values, l.elements, [&]<class Layout>() {
     with_format(l.result, [&]<NumberFormat format>() {
-      (is_aligned ? dequantize_kernel<dtype, format, 16 / tile::cuda::size_of<format>>
-                  : dequantize_kernel<dtype, format, 1>)<<<blocks_for(l.elements, chunk), threads, 0, stream>>>(
+      (is_aligned ? dequantize_kernel<Layout, format, 16 / tile::cuda::size_of<format>>
+                  : dequantize_kernel<Layout, format, 1>)<<<blocks_for(l.elements, chunk), threads, 0, stream>>>(
           from, to, l.elements);
     });
   });
@@ -199,10 +206,11 @@ Status run_loops(const QuantizeLoops& l, std::span<void* const> data, CUstream_s
   std::vector<std::int64_t> distances;
   for (const LoopAxis& axis : axes) distances.push_back(axis.values * bytes);
   const bool is_vector = l.axis.values == 1 && widest_word({run.values}, distances) == 16;
-  with_scaled_dtype(l.result, [&]<DType dtype>() {
+  with_layout(l.result, run.elements, [&]<class Layout>() {
     with_format(l.values, [&]<NumberFormat format>() {
-      (is_vector ? quantize_kernel<dtype, format, true>
-                 : quantize_kernel<dtype, format, false>)<<<blocks_for(run.elements, chunk), threads, 0, stream>>>(run);
+      (is_vector
+           ? quantize_kernel<Layout, format, true>
+           : quantize_kernel<Layout, format, false>)<<<blocks_for(run.elements, chunk), threads, 0, stream>>>(run);
     });
   });
   return device::to_status(cudaGetLastError(), "launching a quantization");

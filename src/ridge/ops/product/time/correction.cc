@@ -24,7 +24,8 @@ TileCounts count_tiles(const MatmulConfig& c, const TileWork& w, const SplitK& s
   x.stages = ceil_quotient(static_cast<double>(w.size.k), c.k);
   const int cluster_blocks = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
   x.waves = x.tiles * s.splits / (cluster_blocks * count_concurrent_clusters(cluster_blocks, device.multiprocessors));
-  x.requested_bytes = x.tiles * x.stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * w.operand_bytes;
+  x.requested_bytes =
+      x.tiles * x.stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * w.operand_bytes();
   return x;
 }
 

@@ -13,7 +13,7 @@ using namespace cuda;
 class OverheadAnalysis {
  public:
   OverheadAnalysis(const UncorrectedPlan& planned, const DeviceNumbers& device)
-      : config_(kernel_config(planned.plan.config, planned.work.operand_bytes)),
+      : config_(kernel_config(planned.plan.config, planned.work.dtype)),
         work_(planned.work),
         split_{planned.plan.splits, planned.plan.split_mode},
         device_(device),
