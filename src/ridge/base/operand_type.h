@@ -23,8 +23,8 @@ template <class T> struct OperandType {
       std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>;
 };
 
-// The same numbers for a dtype.
-constexpr int operand_bytes(DType dtype) { return dtype_bits(dtype) / 8; }
+// The same numbers for a dtype. Elements of four bits, which only weights have, count as one byte.
+constexpr int operand_bytes(DType dtype) { return (dtype_bits(dtype) + 7) / 8; }
 constexpr DType result_dtype(DType operand) { return dtype_bits(operand) == 16 ? operand : DType::bf16; }
 constexpr int swizzled_elements(DType dtype) { return swizzle_bytes / operand_bytes(dtype); }
 

@@ -14,7 +14,8 @@ constexpr int threads = 256, width = 8, chunk = 4096;
 
 template <DType dtype> struct BlockLayout {
   static constexpr DTypeInfo info = dtype_info(dtype);
-  static constexpr int block = info.block, scale_bytes = info.scale_bits / 8,
+  // Elements without scales count as blocks of any size.
+  static constexpr int block = is_block_scaled(dtype) ? info.block : 32, scale_bytes = info.scale_bits / 8,
                        bytes = scale_bytes + block * info.bits / 8, lanes = block / width;
   static constexpr int chunk_bytes = chunk / block * bytes;
   static_assert(chunk_bytes % 16 == 0);
@@ -43,7 +44,11 @@ template <DType dtype> __device__ float load_scale(const std::uint8_t* block) {
   if constexpr (dtype == DType::e4m3_128)
     return *reinterpret_cast<const float*>(block);
   else
-    return decode_scale<dtype>(*block);
+    return is_block_scaled(dtype) ? decode_scale<dtype>(*block) : 1;
+}
+template <DType dtype> __device__ float decode_element(const std::uint8_t* codes, int i) {
+  if constexpr (dtype == DType::int8) return static_cast<float>(static_cast<std::int8_t>(codes[i]));
+  return dtype_bits(dtype) == 8 ? decode_e4m3(codes[i]) : decode_e2m1(codes[i / 2] >> i % 2 * 4);
 }
 
 // `aligned` is the number of elements of the result that one store covers.
@@ -61,8 +66,7 @@ template <DType dtype, NumberFormat to, int aligned> __global__ void __launch_bo
     const std::uint8_t* const codes = blocks + Layout::code_offset(element);
     float y[width];
 #pragma unroll
-    for (int i = 0; i < width; ++i)
-      y[i] = (Layout::info.bits == 8 ? decode_e4m3(codes[i]) : decode_e2m1(codes[i / 2] >> i % 2 * 4)) * scale;
+    for (int i = 0; i < width; ++i) y[i] = decode_element<dtype>(codes, i) * scale;
     tile::cuda::write<to, width, aligned, CachePolicy::cached>(result, first + element, y);
   }
 }
@@ -169,6 +173,12 @@ template <class F> void with_scaled_dtype(DType dtype, const F& f) {
   }
 }
 
+template <class F> void with_narrow_dtype(DType dtype, const F& f) {
+  if (dtype == DType::int8) return f.template operator()<DType::int8>();
+  if (dtype == DType::e4m3) return f.template operator()<DType::e4m3>();
+  with_scaled_dtype(dtype, f);
+}
+
 }  // namespace
 
 Status run_loops(const DequantizeLoops& l, std::span<void* const> data, CUstream_st* stream) {
@@ -176,7 +186,7 @@ Status run_loops(const DequantizeLoops& l, std::span<void* const> data, CUstream
   const auto* const from = static_cast<const std::uint8_t*>(data[0]);
   auto* const to = static_cast<char*>(data[1]);
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
-  with_scaled_dtype(l.values, [&]<DType dtype>() {
+  with_narrow_dtype(l.values, [&]<DType dtype>() {
     with_format(l.result, [&]<NumberFormat format>() {
       (is_aligned ? dequantize_kernel<dtype, format, 16 / tile::cuda::size_of<format>>
                   : dequantize_kernel<dtype, format, 1>)<<<blocks_for(l.elements, chunk), threads, 0, stream>>>(
