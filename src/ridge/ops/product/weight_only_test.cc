@@ -43,7 +43,7 @@ TEST(WeightOnlyPlan, FitsSharedMemoryAndRegistersOfEveryTile) {
       const WeightOnlyTile tile = weight_only_tiles[plan.config];
       const int stages = tile.count_stages(weights, 8);
       EXPECT_LE(stages * tile.stage_bytes(weights, 8) + tile.sum_bytes(8) + WeightOnlyTile::barrier_bytes,
-                WeightOnlyTile::shared_bytes);
+                tile::max_shared_bytes);
       EXPECT_EQ(tile.stage_k(weights) / WeightOnlyTile::warp_k % tile.k_warps(), 0);
       EXPECT_LE(stages * 16, WeightOnlyTile::barrier_bytes);
       EXPECT_EQ(weight_box(weights).line_bytes % 16, 0);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ridge/ops/product/operands.h"
+#include "ridge/tile/sm90/limits.h"
 
 namespace ridge::ops::cuda {
 
@@ -32,7 +33,7 @@ constexpr WeightBox weight_box(DType weights) {
 // divide k among them, 128 elements at a time.
 struct WeightOnlyTile {
   static constexpr int multiplying_warps = 8, warp_lines = 32, warp_k = 128;
-  static constexpr int max_stages = 8, barrier_bytes = 256, shared_bytes = 227 * 1024;
+  static constexpr int max_stages = 8, barrier_bytes = 256;
   int lines = 0;  // 64, 128 or 256
   constexpr int k_warps() const { return multiplying_warps * warp_lines / lines; }
   // Returns the boxes along k of a stage, enough for all warps of the same lines.
@@ -46,7 +47,8 @@ struct WeightOnlyTile {
   // Sums have a padding of four floats for each line or row.
   constexpr int sum_bytes(int groups) const { return 4 * std::max(groups * 8 * (lines + 4), lines * (groups * 8 + 4)); }
   constexpr int count_stages(DType weights, int groups) const {
-    return std::min(max_stages, (shared_bytes - barrier_bytes - sum_bytes(groups)) / stage_bytes(weights, groups));
+    return std::min(max_stages,
+                    (tile::max_shared_bytes - barrier_bytes - sum_bytes(groups)) / stage_bytes(weights, groups));
   }
 };
 inline constexpr std::array weight_only_tiles = {WeightOnlyTile{64}, WeightOnlyTile{128}, WeightOnlyTile{256}};
