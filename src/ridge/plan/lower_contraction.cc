@@ -8,7 +8,6 @@
 #include "ridge/base/check.h"
 #include "ridge/base/contains.h"
 #include "ridge/base/dtype_set.h"
-#include "ridge/ops/product/cuda.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
 
@@ -448,7 +447,7 @@ bool can_multiply_scaled_pair(const Lowering& to, const Contraction& c) {
                                    .a = *a,
                                    .b = *b,
                                    .d = {DType::bf16, n, 1, n * extent_along(left.shape, dims.m)}};
-  return !ops::cuda::unsupported_reason(problem);
+  return !ops::validate_scaled_pair(problem);
 }
 
 // Lowers a grouped product: copies the operand with G = H/8, each element 8 times, and then multiplies over H.

@@ -158,9 +158,9 @@ template <SumPieces pieces, int piece = 0, class At> TILE_FN void multiply_in_pi
   }
 }
 
-// Makes the scales of a stage's block available to a group. Threads load those of four blocks of k one four ahead.
-// Those of columns go through one of two buffers of the group, which it last read before the previous call that
-// returned them.
+// Makes the scales of a stage's block available to a group. Threads load those of four blocks of k while they multiply
+// the previous four. Those of columns go through two buffers of the group in turn: before a buffer is written, all
+// threads pass a barrier after their last read of it.
 template <class On> TILE_FN void prepare_scales(On& on, const WorkItem& item, int stage) {
   const int four = stage / 4;
   if (stage == item.first_stage)

@@ -14,7 +14,7 @@ namespace ridge::ops::cuda {
 struct TileWork {  // A product with the operands in the order of the tile (MatmulConfig::swap)
   std::int64_t batch = 1;
   ProductSize size;
-  DType dtype = DType::bf16;                 // Of A and B
+  DType dtype = DType::bf16;                 // dtype of A and B
   double minimum_bytes = 0;                  // Each operand read once and D written once
   double result_bytes = 0;                   // The part of D in `minimum_bytes`
   int alignment_a = 128, alignment_b = 128;  // Alignment of all lines in bytes, up to 128

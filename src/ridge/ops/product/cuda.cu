@@ -40,7 +40,7 @@ Result<CompiledConfig> find_kernel(int config, DType in) {
 }
 
 // Returns the elements of the fours of blocks of a line with k elements.
-std::int64_t whole_fours(std::int64_t k) {
+std::int64_t round_up_to_fours(std::int64_t k) {
   return ceil_div(k, std::int64_t{BlockFour::elements}) * BlockFour::elements;
 }
 
@@ -55,8 +55,8 @@ bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batc
   device::MatrixBatch lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
                             to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
   if (is_block_scaled(x.dtype))  // The lines as bytes; e4m3 has one
-    lines = {lines.data,     x.bytes(whole_fours(x.k)),  lines.lines,
-             lines.matrices, x.bytes(lines.line_stride), x.bytes(lines.matrix_stride)};
+    lines = {lines.data,     x.bytes(round_up_to_fours(x.k)), lines.lines,
+             lines.matrices, x.bytes(lines.line_stride),      x.bytes(lines.matrix_stride)};
   const int rows = tile.rows / tile.loading_blocks;
   const int depth = rows % swizzled == 0 ? tile.depth : tile.depth / tile.loading_blocks;
   const device::TensorMapBox box = {swizzled, x.major == Major::k ? rows : depth};

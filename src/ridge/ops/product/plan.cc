@@ -161,20 +161,6 @@ bool has_vector_epilogue(const MatmulCall& call) {
   return true;
 }
 
-// Returns why the copy engine cannot load block-scaled operands, which no kernel copies first.
-static Reason validate_block_scales(const MatmulProblem& p) {
-  if (p.a.dtype != DType::e4m3_128) return {};
-  if (p.grouped || p.pixel_windows) return "expected no groups or windows with block-scaled operands";
-  const TileProblem t = make_tile_problem({.problem = p});
-  for (const TileOperand* x : {&t.a, &t.b})
-    if (x->major != Major::k || x->k % BlockFour::block != 0 || !can_copy_engine_read(*x, t.batch))
-      return fmt::format(
-          "{}: expected lines along k that begin at multiples of {} elements, found k = {} and lines "
-          "that begin at multiples of {}",
-          dtype_name(x->dtype), BlockFour::elements, x->k, x->line_stride);
-  return {};
-}
-
 Reason unsupported_reason(const MatmulProblem& p) {
   if (p.batch < 0 || p.size.m < 0 || p.size.n < 0 || p.size.k < 0)
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.size.m, p.size.n,
@@ -194,7 +180,8 @@ Reason unsupported_reason(const MatmulProblem& p) {
   if (auto reason = validate_layout("a", p.a, p.size.m, p.size.k)) return reason;
   if (auto reason = validate_layout("b", p.b, p.size.k, p.size.n)) return reason;
   if (auto reason = validate_layout("d", p.d, p.size.m, p.size.n)) return reason;
-  if (auto reason = validate_block_scales(p)) return reason;
+  if (p.a.dtype == DType::e4m3_128)
+    if (auto reason = validate_scaled_pair(p)) return reason;
   const MatrixLayout d = canonical_layout(p.d, p.size.m, p.size.n);
   const bool rows = d.col_stride == 1;
   const std::int64_t line = rows ? p.size.n : p.size.m, lines = rows ? p.size.m : p.size.n,

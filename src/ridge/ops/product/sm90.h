@@ -14,7 +14,7 @@ namespace ridge::ops::cuda {
 
 struct TileLaunchArgs {
   tile::TargetInput a, b;
-  tile::BlockScales a_scales, b_scales;  // Of e4m3_128
+  tile::BlockScales a_scales, b_scales;  // Scales of operands of e4m3_128
   tile::TargetOutput output;
   void* d;
   std::int64_t rows, cols, line_stride, batch_stride;  // Sizes and strides of D

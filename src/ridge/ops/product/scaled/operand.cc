@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/ops/function/block_scale.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/pool/isa.h"
@@ -54,6 +55,26 @@ Reason validate_scaled_operand(const MatmulProblem& p) {
       return fmt::format("{}: expected k and strides in multiples of {} elements, found {}", dtype_name(p.b.dtype),
                          block, x);
   return {};
+}
+
+Reason validate_scaled_pair(const MatmulProblem& p) {
+  if (p.a.dtype != DType::e4m3_128 || p.b.dtype != DType::e4m3_128)
+    return fmt::format("expected two operands of e4m3_128, found {} * {}", dtype_name(p.a.dtype),
+                       dtype_name(p.b.dtype));
+  if (p.grouped || p.windows || p.pixel_windows) return "expected no groups or windows with block-scaled operands";
+  if (p.size.k % BlockFour::block != 0)
+    return fmt::format("k: expected a multiple of {}, found {}", BlockFour::block, p.size.k);
+  const auto check = [&](const char* name, const MatrixLayout& x, std::int64_t lines) -> Reason {
+    if (p.size.k > 0 && x.col_stride != 1)
+      return fmt::format("{}: expected blocks along k, found a stride of {}", name, x.col_stride);
+    for (const std::int64_t stride : {lines > 1 ? x.row_stride : 0, p.batch > 1 ? x.batch_stride : 0})
+      if (stride % BlockFour::elements != 0)
+        return fmt::format("{}: expected strides in multiples of {} elements, found {}", name, BlockFour::elements,
+                           stride);
+    return {};
+  };
+  if (auto reason = check("a", p.a, p.size.m)) return reason;
+  return check("b", transpose_layout(p.b), p.size.n);
 }
 
 }  // namespace ridge::ops
