@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
+
+#include "ridge/base/float16.h"
 
 namespace ridge {
 namespace {
@@ -68,6 +71,30 @@ TEST(BlockScale, RoundsToTheNearest) {
           << dtype_name(dtype) << " " << x;
     }
   }
+}
+
+// Devices store fours of blocks, hosts one block after the other.
+TEST(BlockScale, FoursHaveTheSameElementsAndScales) {
+  constexpr std::int64_t elements = 3 * BlockFour::elements;
+  std::vector<double> values(elements);
+  for (std::int64_t i = 0; i < elements; ++i) values[i] = std::ldexp(static_cast<double>(i % 97 - 40), i / 128 % 5);
+  std::vector<std::uint8_t> data(stored_bytes(DType::e4m3_128, elements));
+  for (std::int64_t block = 0; block < elements / BlockFour::block; ++block)
+    store_scaled_block(DType::e4m3_128, data.data(), block, values.data() + block * BlockFour::block);
+  const std::vector<std::uint8_t> before = data;
+  store_in_fours(data.data(), static_cast<std::int64_t>(data.size()));
+  for (std::int64_t i = 0; i < elements; ++i) {
+    float scale = 0;
+    std::memcpy(&scale, data.data() + BlockFour::scale_offset(i), sizeof scale);
+    const double element = to_float(E4m3{data[BlockFour::element_offset(i)]});
+    ASSERT_EQ(scale * element, load_scaled_element(DType::e4m3_128, before.data(), i)) << i;
+  }
+  EXPECT_EQ(BlockFour::element_offset(BlockFour::elements) % 16, 0);
+  store_block_by_block(data.data(), static_cast<std::int64_t>(data.size()));
+  EXPECT_EQ(data, before);
+  EXPECT_TRUE(is_stored_in_fours(DType::e4m3_128, 1024));
+  EXPECT_FALSE(is_stored_in_fours(DType::e4m3_128, 640));
+  EXPECT_FALSE(is_stored_in_fours(DType::mxfp8, 1024));
 }
 
 TEST(ScaleBlockBits, CountScales) {

@@ -210,6 +210,25 @@ TEST(Plan, ConvertsBlockScaledOperandsOnDevicesBeforeTheProduct) {
   EXPECT_EQ(std::get<ops::MatmulProblem>(steps[1].kernel).b.dtype, DType::bf16);
 }
 
+TEST(Plan, MultipliesTwoOperandsOfScaledE4m3AsTheyAreStoredOnDevices) {
+  const auto steps_of = [](std::int64_t depth, Target target) {
+    const auto program = parse(
+        "x: bf16[N, D]  w: e4m3_128[F, D]\nq[N, D] = quantize(x, e4m3, block = 128)\n"
+        "y: bf16[N, F] = q * w");
+    EXPECT_TRUE(program.ok());
+    const auto plan = make_plan(*program, {{"N", 300}, {"D", depth}, {"F", 96}}, {.target = target});
+    EXPECT_TRUE(plan.ok());
+    return plan.ok() ? plan->steps : std::vector<PlanStep>{};
+  };
+  const std::vector<PlanStep> steps = steps_of(1024, Target::cuda);
+  ASSERT_EQ(steps.size(), 2u);
+  const auto& product = std::get<ops::MatmulProblem>(steps[1].kernel);
+  EXPECT_EQ(product.a.dtype, DType::e4m3_128);
+  EXPECT_EQ(product.b.dtype, DType::e4m3_128);
+  EXPECT_EQ(steps_of(640, Target::cuda).size(), 4u) << "lines of five blocks are converted";
+  EXPECT_EQ(steps_of(1024, Target::cpu).size(), 3u) << "a CPU converts one operand in memory";
+}
+
 TEST(Plan, MultipliesNarrowWeightsAsTheyAreStoredOnDevices) {
   const auto steps_of = [](const std::string& text, std::int64_t rows) {
     const auto program = parse(text);

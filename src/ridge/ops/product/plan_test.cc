@@ -46,6 +46,30 @@ TEST(MatmulPlan, OnlyConstantWeightsArePrefetched) {
   EXPECT_FALSE(fastest_plan_of_tiles(c).prefetch_constants);
 }
 
+TEST(MatmulPlan, ScaledBlocksAreMultipliedByTilesWithoutCopies) {
+  const auto call = [](std::int64_t m, std::int64_t k, std::int64_t line) {
+    MatmulCall c = make_call(m, 2112, k, row_major(line), column_major(line), row_major(2112));
+    c.problem.a.dtype = c.problem.b.dtype = DType::e4m3_128;
+    return c;
+  };
+  for (const std::int64_t m : {1, 64, 300, 4096}) {
+    const MatmulCall c = call(m, 7168, 7168);
+    ASSERT_FALSE(unsupported_reason(c)) << unsupported_reason(c).text();
+    const MatmulPlan plan = choose_plan(c, workspace, h200_numbers());
+    EXPECT_EQ(plan.path, MatmulPlan::Path::tiles) << m;
+    EXPECT_FALSE(plan.copy_a || plan.copy_b) << m;
+    EXPECT_NE(sm90_kernel_configs[static_cast<std::size_t>(plan.config)].roles, tile::Roles::pingpong) << m;
+  }
+  EXPECT_EQ(unsupported_reason(call(8, 640, 640)).text(),
+            "a: expected strides in multiples of 512 elements, found 640");
+  EXPECT_FALSE(unsupported_reason(call(8, 640, 1024)));
+  EXPECT_EQ(unsupported_reason(call(8, 600, 1024)).text(), "k: expected a multiple of 128, found 600");
+  MatmulCall crooked = call(8, 512, 512);
+  crooked.a = placeholder_pointer((1 << 20) + 8);
+  EXPECT_EQ(unsupported_reason(crooked).text(),
+            "a: expected the address of a block-scaled operand to be a multiple of 16 bytes, found 0x100008");
+}
+
 TEST(MatmulPlan, FewRowsOfUnalignedOperandsUseGemv) {
   using Path = MatmulPlan::Path;
   const auto path = [](const MatmulCall& c) { return choose_plan(c, workspace, h200_numbers()).path; };
