@@ -119,7 +119,8 @@ class ProductComparison {
   Status prepare_product(const BenchmarkShape& s) {
     if (filled_dtype_ != s.dtype) {
       const ScaleBlockBits stored = scale_block_bits(s.dtype);
-      RIDGE_TRY_STATUS(queue_.fill_normal(pool_data(), s.dtype, pool_bytes * 8 / stored.bits * stored.elements, 1));
+      RIDGE_TRY_STATUS(
+          queue_.fill_normal(pool_data(), s.dtype, pool_bytes * 8 / stored.bits / 4 * 4 * stored.elements, 1));
       filled_dtype_ = s.dtype;
     }
     a_bytes_ = operand_size_bytes(s.dtype, s.size.m * s.size.k);

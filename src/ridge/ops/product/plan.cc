@@ -73,6 +73,7 @@ bool can_copy_engine_read(const TileOperand& x, std::int64_t batch) {
 }
 
 int line_alignment(const TileOperand& x) {
+  if (is_block_scaled(x.dtype)) return BlockFour::scale_bytes;  // The elements of a four begin behind its scales
   return static_cast<int>(std::gcd<std::int64_t>(x.bytes(x.line_stride), swizzle_bytes));
 }
 
