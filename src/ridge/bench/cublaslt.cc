@@ -52,11 +52,10 @@ struct CublasLt::LoadedLibrary : DynamicLibrary {
 namespace {
 constexpr int real_32f = 0, real_16bf = 14, real_16f = 2, real_8f_e4m3 = 28, compute_32f = 68, compute_32f_tf32 = 77;
 constexpr int transpose_a = 3, transpose_b = 4, max_workspace_attribute = 1;
-constexpr int scale_pointer_a = 17, scale_pointer_b = 18, scale_mode_a = 31, scale_mode_b = 32, one_scale_for_128 = 4;
 int cuda_data_type(DType x) {
   if (x == DType::f32 || x == DType::tf32) return real_32f;
   if (x == DType::bf16) return real_16bf;
-  return x == DType::e4m3 || x == DType::e4m3_128 ? real_8f_e4m3 : real_16f;
+  return x == DType::e4m3 ? real_8f_e4m3 : real_16f;
 }
 }  // namespace
 
@@ -94,12 +93,6 @@ Result<int> CublasLt::prepare_product(const Product& p, std::size_t workspace_by
       status = lt.product_create(&lt.product, p.dtype == DType::tf32 ? compute_32f_tf32 : compute_32f, real_32f);
   if (status == 0) status = lt.product_set(lt.product, transpose_a, &first, sizeof first);
   if (status == 0) status = lt.product_set(lt.product, transpose_b, &second, sizeof second);
-  if (p.dtype == DType::e4m3_128) {
-    for (const int attribute : {scale_mode_a, scale_mode_b})
-      if (status == 0) status = lt.product_set(lt.product, attribute, &one_scale_for_128, sizeof one_scale_for_128);
-    for (const int attribute : {scale_pointer_a, scale_pointer_b})
-      if (status == 0) status = lt.product_set(lt.product, attribute, &p.scales, sizeof p.scales);
-  }
   if (status == 0) status = lt.layout_create(&lt.first, type, size(fr), size(fc), fr);
   if (status == 0) status = lt.layout_create(&lt.second, type, size(sr), size(sc), sr);
   if (status == 0)

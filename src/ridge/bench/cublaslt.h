@@ -21,9 +21,6 @@ class CublasLt {
     ProductSize size;
     bool a_transposed = false, b_transposed = false;  // A[k, m], B[n, k]
     DType dtype = DType::bf16, out = DType::bf16;     // out may also be f32
-    // For e4m3_128: numbers that the library reads as the scales of both operands, which it expects in separate arrays.
-    // It multiplies the bytes of the operands as e4m3, so its results are other numbers.
-    const void* scales = nullptr;
   };
   static constexpr int max_heuristics = 8;
 

@@ -24,11 +24,6 @@ constexpr std::int64_t baseline_workspace_bytes = std::int64_t{64} << 20, cold_b
 constexpr double replay_seconds = 2e-3, warmup_seconds = 0.04;
 
 std::int64_t round_up_to_kib(std::int64_t bytes) { return (bytes + 1023) / 1024 * 1024; }
-// Returns the bytes of an operand in the pool: whole KiB, and whole blocks of block-scaled elements.
-std::int64_t operand_size_bytes(DType dtype, std::int64_t elements) {
-  const std::int64_t unit = is_block_scaled(dtype) ? stored_bytes(dtype, std::int64_t{32} * 1024) : 1024;
-  return (stored_bytes(dtype, elements) + unit - 1) / unit * unit;
-}
 
 constexpr int model_plan_index = -1, tuned_plan_index = -2;  // used in place of the index of a cuBLASLt heuristic
 
@@ -62,8 +57,8 @@ class ProductComparison {
   std::size_t version() const { return cublaslt_.version(); }
 
   static bool fits_pool(const BenchmarkShape& s) {
-    return operand_size_bytes(s.dtype, s.size.m * s.size.k) + operand_size_bytes(s.dtype, s.size.n * s.size.k) <=
-               pool_bytes &&
+    const std::int64_t size = dtype_bits(s.dtype) / 8;
+    return round_up_to_kib(s.size.m * s.size.k * size) + round_up_to_kib(s.size.n * s.size.k * size) <= pool_bytes &&
            2 * round_up_to_kib(s.size.m * s.size.n * dtype_bits(s.out) / 8) <= output_bytes;
   }
 
@@ -118,13 +113,11 @@ class ProductComparison {
 
   Status prepare_product(const BenchmarkShape& s) {
     if (filled_dtype_ != s.dtype) {
-      const ScaleBlockBits stored = scale_block_bits(s.dtype);
-      RIDGE_TRY_STATUS(
-          queue_.fill_normal(pool_data(), s.dtype, pool_bytes * 8 / stored.bits / 4 * 4 * stored.elements, 1));
+      RIDGE_TRY_STATUS(queue_.fill_normal(pool_data(), s.dtype, pool_bytes * 8 / dtype_bits(s.dtype), 1));
       filled_dtype_ = s.dtype;
     }
-    a_bytes_ = operand_size_bytes(s.dtype, s.size.m * s.size.k);
-    b_bytes_ = operand_size_bytes(s.dtype, s.size.n * s.size.k);
+    a_bytes_ = round_up_to_kib(s.size.m * s.size.k * dtype_bits(s.dtype) / 8);
+    b_bytes_ = round_up_to_kib(s.size.n * s.size.k * dtype_bits(s.dtype) / 8);
     d_bytes_ = round_up_to_kib(s.size.m * s.size.n * dtype_bits(s.out) / 8);
     set_count_ = std::max<std::int64_t>(
         1, std::min({cold_bytes / (a_bytes_ + b_bytes_ + d_bytes_) + 1, pool_bytes / (a_bytes_ + b_bytes_),
@@ -144,7 +137,6 @@ class ProductComparison {
     if (const auto refusal = cuda::unsupported_reason(call_)) return input_error(s.text() + ": " + refusal.text());
     plan_ = cuda::choose_plan(call_, static_cast<std::size_t>(workspace_bytes), device_);
     product_ = {s.size, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
-    product_.scales = pool_data();
     RIDGE_TRY(found, cublaslt_.prepare_product(product_, static_cast<std::size_t>(baseline_workspace_bytes)));
     heuristic_count_ = found;
     max_error_ = 0;
@@ -175,8 +167,7 @@ class ProductComparison {
     RIDGE_TRY_STATUS(queue_.set_bytes(results, 0, sizeof found));
     RIDGE_TRY_STATUS(queue_launch(model_plan_index, pool_data(), output_data()));
     RIDGE_TRY_STATUS(cuda::verify_samples(p, output_data(), results, queue_.stream()));
-    const bool reads_same_values = product_.dtype != DType::e4m3_128;
-    if (heuristic_count_ > 0 && reads_same_values && queue_launch(0, pool_data(), theirs)) {
+    if (heuristic_count_ > 0 && queue_launch(0, pool_data(), theirs)) {
       RIDGE_TRY_STATUS(cuda::verify_samples(p, theirs, results + 1, queue_.stream()));
       RIDGE_TRY_STATUS(cuda::verify_all(p, output_data(), theirs, results, queue_.stream()));
     }
@@ -311,8 +302,7 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const auto machine = guess_device_machine(properties);
   std::vector<BenchmarkShape> timed;
   for (const BenchmarkShape& shape : shapes)
-    if ((RoundedFloats::contains(shape.dtype) || shape.dtype == DType::e4m3_128) && ProductComparison::fits_pool(shape))
-      timed.push_back(shape);
+    if (RoundedFloats::contains(shape.dtype) && ProductComparison::fits_pool(shape)) timed.push_back(shape);
   RIDGE_TRY_STATUS(time_rows(out, timed, options, [&](const BenchmarkShape& shape) {
     const double per_cycle = machine ? matrix_flops_per_cycle(*machine, shape.dtype).value_or(0) : 0;
     return products.compare_product(shape, per_cycle * properties.multiprocessors);

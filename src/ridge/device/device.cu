@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ridge/base/block_scale.h"
 #include "ridge/base/dtype_set.h"
 #include "ridge/base/string_util.h"
 #include "ridge/device/cuda_status.h"
@@ -27,30 +26,16 @@ __device__ std::uint32_t hash_index(std::uint64_t i, std::uint32_t seed) {
 }
 
 // Box-Muller transform of two hashes of the index.
-__device__ float normal_number(std::uint64_t i, std::uint32_t seed) {
-  const std::uint32_t h = hash_index(i, seed), g = hash_index(h, seed + 77);
-  const float u = static_cast<float>((h >> 8) + 1) * (1.0f / 16777217.0f);
-  return sqrtf(-2.f * logf(u)) * cospif(static_cast<float>(g >> 8) * (2.0f / 16777216.0f));
-}
 template <class T> __global__ void fill_normal_kernel(T* data, std::uint64_t n, std::uint32_t seed) {
   for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < n;
        i += std::uint64_t{gridDim.x} * blockDim.x) {
-    const float x = normal_number(i, seed);
+    const std::uint32_t h = hash_index(i, seed), g = hash_index(h, seed + 77);
+    const float u = static_cast<float>((h >> 8) + 1) * (1.0f / 16777217.0f);
+    const float x = sqrtf(-2.f * logf(u)) * cospif(static_cast<float>(g >> 8) * (2.0f / 16777216.0f));
     if constexpr (std::is_same_v<T, float>)
       data[i] = x;
     else
       data[i] = tile::sm90::round_to<T>(x);
-  }
-}
-// Fills blocks of e4m3_128 with normal numbers times scales from 0.5 to 1.
-__global__ void fill_scaled_kernel(std::uint8_t* data, std::uint64_t n, std::uint32_t seed) {
-  for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < n;
-       i += std::uint64_t{gridDim.x} * blockDim.x) {
-    const auto at = static_cast<std::int64_t>(i);
-    data[BlockFour::element_offset(at)] = tile::sm90::round_to<E4m3>(normal_number(i, seed)).bits;
-    if (i % BlockFour::block == 0)
-      *reinterpret_cast<float*>(data + BlockFour::scale_offset(at)) =
-          0.5f + static_cast<float>(hash_index(i, seed) >> 16) * 0x1p-17f;
   }
 }
 
@@ -220,12 +205,6 @@ Status Queue::set_bytes(void* to, int byte, std::int64_t bytes) const {
 Status Queue::fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const {
   if (elements == 0) return Done{};
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((elements + 255) / 256, 4096));
-  if (dtype == DType::e4m3_128) {
-    if (!is_stored_in_fours(dtype, elements)) return set_bytes(to, 1, stored_bytes(dtype, elements));
-    fill_scaled_kernel<<<blocks, 256, 0, stream()>>>(static_cast<std::uint8_t*>(to),
-                                                     static_cast<std::uint64_t>(elements), seed);
-    return to_status(cudaGetLastError(), "filling memory");
-  }
   const bool is_filled = RoundedFloats::dispatch(dtype, [&]<class T>() {
     fill_normal_kernel<<<blocks, 256, 0, stream()>>>(static_cast<T*>(to), static_cast<std::uint64_t>(elements), seed);
   });

@@ -110,7 +110,7 @@ Status DeviceSteps::fill_normal() {
     // Other buffers have lengths, or no kernel reads them. 1 in every byte of an integer is at least 2^24, which means
     // the full length.
     const Status done =
-        RoundedFloats::contains(buffer.dtype) || buffer.dtype == DType::e4m3_128
+        RoundedFloats::contains(buffer.dtype)
             ? queue_.fill_normal(addresses_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i))
             : queue_.set_bytes(addresses_[i], 1, buffer.size_bytes());
     if (!done) return done;

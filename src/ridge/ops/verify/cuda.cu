@@ -2,7 +2,6 @@
 
 #include <cuda_runtime.h>
 
-#include "ridge/base/block_scale.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/tile/tile.h"
 // tile.h must come first: it defines TILE_FN.
@@ -26,7 +25,6 @@ struct DeviceProduct {
   std::int64_t m, n, k;
   bool a_transposed, b_transposed;
   StorageFormat in, out;
-  bool has_block_scales;  // True for e4m3_128
   const void *a, *b;
   double operand_error, typical_error;  // Relative to each product; to sqrt(k) for a sum
 };
@@ -37,12 +35,6 @@ __device__ double unit_roundoff(StorageFormat x) {
 }
 __device__ double read_value(StorageFormat s, const void* data, std::int64_t i) {
   return tile::sm90::read_stored(s, data, i);
-}
-__device__ double read_operand(const DeviceProduct& p, const void* data, std::int64_t i) {
-  if (!p.has_block_scales) return read_value(p.in, data, i);
-  const char* const bytes = static_cast<const char*>(data);
-  return *reinterpret_cast<const float*>(bytes + BlockFour::scale_offset(i)) *
-         read_value(p.in, bytes, BlockFour::element_offset(i));
 }
 
 __device__ std::uint32_t hash_bits(std::uint32_t h) {
@@ -60,8 +52,8 @@ __global__ void verify_samples_kernel(DeviceProduct p, const void* d, CheckCount
                      c = hash_bits(blockIdx.x * 2246822519u + 11) % p.n;
   double sum = 0, magnitude = 0;
   for (std::int64_t k = threadIdx.x; k < p.k; k += threads) {
-    const double x = read_operand(p, p.a, p.a_transposed ? k * p.m + r : r * p.k + k) *
-                     read_operand(p, p.b, p.b_transposed ? c * p.k + k : k * p.n + c);
+    const double x = read_value(p.in, p.a, p.a_transposed ? k * p.m + r : r * p.k + k) *
+                     read_value(p.in, p.b, p.b_transposed ? c * p.k + k : k * p.n + c);
     sum += x;
     magnitude += fabs(x);
   }
@@ -95,16 +87,14 @@ __global__ void verify_all_kernel(DeviceProduct p, const void* d, const void* li
 }
 
 DeviceProduct to_device_product(const CheckedProduct& p) {
-  const bool has_block_scales = p.dtype == DType::e4m3_128;
-  const bool is_narrow = p.dtype == DType::tf32 || p.dtype == DType::e4m3 || has_block_scales;
+  const bool is_narrow = p.dtype == DType::tf32 || p.dtype == DType::e4m3;
   return {p.size.m,
           p.size.n,
           p.size.k,
           p.a_transposed,
           p.b_transposed,
-          tile::to_device_format(has_block_scales ? DType::e4m3 : p.dtype),
+          tile::to_device_format(p.dtype),
           tile::to_device_format(p.out),
-          has_block_scales,
           p.a,
           p.b,
           is_narrow ? narrow_operand_error : 0,

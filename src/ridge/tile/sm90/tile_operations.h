@@ -424,7 +424,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   // previous one.
   template <class T, int rows, int n, class View>
   TILE_FN void store_vectors(const View& view, const float* v, int row, int col) {
-    constexpr bool loads_early = rows / 64 * n / 2 < 192;
+    constexpr bool loads_early = rows / 64 * n / 2 < 176;
     const EpilogueStep<!swap, n> mine;
     const TargetOutput& o = view.target;
     const auto eight = [&](int group, int across) {
