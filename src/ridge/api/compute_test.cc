@@ -300,7 +300,8 @@ TEST(MatmulOnDevice, ValidatesBeforeOpeningADevice) {
   const std::vector<std::int64_t> square{2, 2};
   const ArrayView int8_array{a.data.data(), DType::int8, square}, sums{d.data.data(), DType::int32, square};
   EXPECT_EQ(MatmulOnDevice::make(0, int8_array, int8_array, sums).error().message,
-            "expected two operands of the same dtype, f32, bf16, f16, e4m3 or tf32, and a result of f32, bf16 or f16; "
+            "expected two operands of the same dtype, f32, bf16, f16, e4m3, tf32 or e4m3_128, and a result of f32, "
+            "bf16 or f16; "
             "found int8 * int8 -> int32");
 }
 

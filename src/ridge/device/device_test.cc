@@ -85,7 +85,8 @@ TEST(Device, MultipliesF32OnTensorCores) {
   EXPECT_EQ(ops::cuda::choose_plan(square_matmul_call(DType::bf16), 0, h200_numbers()).path,
             ops::cuda::MatmulPlan::Path::tiles);
   EXPECT_EQ(ops::cuda::unsupported_reason(square_matmul_call(DType::int8)).text(),
-            "expected two operands of the same dtype, f32, bf16, f16, e4m3 or tf32, and a result of f32, bf16 or f16; "
+            "expected two operands of the same dtype, f32, bf16, f16, e4m3, tf32 or e4m3_128, and a result of f32, "
+            "bf16 or f16; "
             "found int8 * int8 -> f32");
 }
 
