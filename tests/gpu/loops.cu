@@ -82,7 +82,7 @@ class CaseTensors {
       memory.push_back(std::make_unique<GuardedMemory>(
           each.data->size(), random_.flip() ? GuardedMemory::Side::before : GuardedMemory::Side::after));
       std::vector<char> bytes(each.data->data(), each.data->data() + each.data->size());
-      if (is_in_fours(each)) store_in_fours(bytes.data(), static_cast<std::int64_t>(bytes.size()));
+      if (has_quads(each)) reorder_for_device(bytes.data(), static_cast<std::int64_t>(bytes.size()));
       check_cuda(cudaMemcpy(memory.back()->data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
                  "copying there");
       host.push_back(each.data->data());
@@ -94,7 +94,7 @@ class CaseTensors {
     run_on_device(l, device);
     check_cuda(cudaMemcpy(again.data(), memory.back()->data(), found.size(), cudaMemcpyDeviceToHost), "copying back");
     if (std::memcmp(found.data(), again.data(), found.size()) != 0) return static_cast<std::int64_t>(found.size());
-    if (is_in_fours(tensors_.back())) store_block_by_block(found.data(), static_cast<std::int64_t>(found.size()));
+    if (has_quads(tensors_.back())) reorder_for_host(found.data(), static_cast<std::int64_t>(found.size()));
     if (prepare_host) prepare_host();
     const GuardedBuffer scratch(4 * found.size() + 4);  // f32 sums of a scatter
     if constexpr (std::is_same_v<Loops, ops::GatherScatterLoops>) host.push_back(scratch.data());
@@ -103,8 +103,8 @@ class CaseTensors {
   }
 
  private:
-  static bool is_in_fours(const HostTensor& x) {
-    return x.dtype == DType::e4m3_128 && x.data->size() % BlockFour::bytes == 0;
+  static bool has_quads(const HostTensor& x) {
+    return x.dtype == DType::e4m3_128 && x.data->size() % BlockQuad::bytes == 0;
   }
   template <class Loops> void run_on_device(const Loops& l, std::span<void* const> data) {
     std::size_t bytes = 0;

@@ -36,19 +36,19 @@ __device__ inline void write_element(ElementFormat format, void* data, std::int6
   if (format == ElementFormat::f16) static_cast<__half*>(data)[i] = __float2half(x);
   if (format == ElementFormat::e4m3_128) {
     char* const bytes = static_cast<char*>(data);
-    *reinterpret_cast<__nv_fp8_e4m3*>(bytes + BlockFour::element_offset(i)) = __nv_fp8_e4m3(x);
+    *reinterpret_cast<__nv_fp8_e4m3*>(bytes + BlockQuad::element_offset(i)) = __nv_fp8_e4m3(x);
     // Scales have few bits, so that sums of integers are exact.
-    if (i % BlockFour::block == 0)
-      *reinterpret_cast<float*>(bytes + BlockFour::scale_offset(i)) =
-          0.5f + static_cast<float>(i / BlockFour::block % 3) * 0.25f;
+    if (i % BlockQuad::block == 0)
+      *reinterpret_cast<float*>(bytes + BlockQuad::scale_offset(i)) =
+          0.5f + static_cast<float>(i / BlockQuad::block % 3) * 0.25f;
   }
 }
 __device__ inline double read_element(ElementFormat format, const void* data, std::int64_t i) {
   if (format == ElementFormat::f32) return static_cast<const float*>(data)[i];
   if (format == ElementFormat::e4m3_128) {
     const char* const bytes = static_cast<const char*>(data);
-    return double{*reinterpret_cast<const float*>(bytes + BlockFour::scale_offset(i))} *
-           float(*reinterpret_cast<const __nv_fp8_e4m3*>(bytes + BlockFour::element_offset(i)));
+    return double{*reinterpret_cast<const float*>(bytes + BlockQuad::scale_offset(i))} *
+           float(*reinterpret_cast<const __nv_fp8_e4m3*>(bytes + BlockQuad::element_offset(i)));
   }
   if (format == ElementFormat::e4m3) return float(static_cast<const __nv_fp8_e4m3*>(data)[i]);
   if (format == ElementFormat::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);

@@ -1,5 +1,7 @@
 #include "ridge/matmul.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ridge/api/tune_options.h"
@@ -54,6 +56,14 @@ ops::MatmulCall to_internal(const MatmulCall& call) {
   return out;
 }
 
+// Returns why a device cannot compute the call. The order of blocks with scales in memory is internal to programs.
+Reason unsupported_reason(const ops::MatmulCall& call) {
+  for (const DType dtype : {call.problem.a.dtype, call.problem.b.dtype})
+    if (is_block_scaled(dtype))
+      return fmt::format("expected operands without block scales, found {}", dtype_name(dtype));
+  return ops::cuda::unsupported_reason(call);
+}
+
 std::size_t to_size(std::int64_t bytes) { return static_cast<std::size_t>(std::max<std::int64_t>(bytes, 0)); }
 
 }  // namespace
@@ -76,7 +86,7 @@ double MatmulPlan::predicted_seconds() const { return impl_->plan.predicted_s; }
 
 Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::int64_t max_workspace_bytes, const Tuning& tuning) {
   const ops::MatmulCall internal = to_internal(call);
-  if (const auto reason = ops::cuda::unsupported_reason(internal)) return input_error(reason.text());
+  if (const auto reason = unsupported_reason(internal)) return input_error(reason.text());
   RIDGE_TRY_STATUS(device::require_device());
   RIDGE_TRY(chosen, choose_matmul_plan(internal, to_size(max_workspace_bytes), to_tune_options(tuning)));
   return MatmulPlan(std::make_shared<const MatmulPlan::Impl>(MatmulPlan::Impl{chosen.plan}));
@@ -84,7 +94,7 @@ Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::int64_t max_workspac
 
 Status matmul(CUstream_st* stream, const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace) {
   const ops::MatmulCall internal = to_internal(call);
-  if (const auto reason = ops::cuda::unsupported_reason(internal)) return input_error(reason.text());
+  if (const auto reason = unsupported_reason(internal)) return input_error(reason.text());
   const device::DeviceWorkspace given{workspace.data, to_size(workspace.bytes), workspace.prepared};
   return ops::cuda::launch(internal, plan.impl().plan, given, stream);
 }

@@ -77,6 +77,10 @@ bool MatmulOnDevice::can_read(const ArrayView& operand) { return api::layout_for
 
 Result<MatmulOnDevice> MatmulOnDevice::make(int device, const ArrayView& a, const ArrayView& b, const ArrayView& d) {
   RIDGE_TRY_STATUS(api::check_product(a, b, d));
+  for (const ArrayView* x : {&a, &b})
+    if (is_block_scaled(x->dtype))
+      return input_error("expected arrays without block scales, found " + std::string(dtype_name(x->dtype)),
+                         "quantize inside a program");
   const auto left = api::layout_for_kernels(a), right = api::layout_for_kernels(b);
   if (!left || !right) return input_error("expected a and b with contiguous rows or columns");
   const cuda::MatmulCall call{api::make_problem(*left, *right, a, d), a.data, b.data, d.data};

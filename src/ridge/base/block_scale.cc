@@ -83,25 +83,25 @@ int element_code(double quotient, const DTypeInfo& format) {
 
 }  // namespace
 
-// Moves the scales and elements of each four; `to_fours` is the direction.
-static void reorder_blocks(void* data, std::int64_t bytes, bool to_fours) {
-  constexpr int scale = sizeof(float), block = BlockFour::block;
-  for (auto* four = static_cast<std::uint8_t*>(data); bytes > 0; four += BlockFour::bytes, bytes -= BlockFour::bytes) {
-    std::uint8_t before[BlockFour::bytes];
-    std::memcpy(before, four, sizeof before);
-    const auto move = [&](std::int64_t in_fours, std::int64_t one_by_one, int size) {
-      std::memcpy(four + (to_fours ? in_fours : one_by_one), before + (to_fours ? one_by_one : in_fours),
+// Moves the scales and elements of each quad; `to_quads` is the direction.
+static void reorder_blocks(void* data, std::int64_t bytes, bool to_quads) {
+  constexpr int scale = sizeof(float), block = BlockQuad::block;
+  for (auto* quad = static_cast<std::uint8_t*>(data); bytes > 0; quad += BlockQuad::bytes, bytes -= BlockQuad::bytes) {
+    std::uint8_t before[BlockQuad::bytes];
+    std::memcpy(before, quad, sizeof before);
+    const auto move = [&](std::int64_t in_quads, std::int64_t one_by_one, int size) {
+      std::memcpy(quad + (to_quads ? in_quads : one_by_one), before + (to_quads ? one_by_one : in_quads),
                   static_cast<std::size_t>(size));
     };
-    for (int i = 0; i < BlockFour::elements / block; ++i) {
+    for (int i = 0; i < BlockQuad::elements / block; ++i) {
       const std::int64_t alone = std::int64_t{i} * (scale + block);
-      move(BlockFour::scale_offset(i * block), alone, scale);
-      move(BlockFour::element_offset(i * block), alone + scale, block);
+      move(BlockQuad::scale_offset(i * block), alone, scale);
+      move(BlockQuad::element_offset(i * block), alone + scale, block);
     }
   }
 }
-void store_in_fours(void* data, std::int64_t bytes) { reorder_blocks(data, bytes, true); }
-void store_block_by_block(void* data, std::int64_t bytes) { reorder_blocks(data, bytes, false); }
+void reorder_for_device(void* data, std::int64_t bytes) { reorder_blocks(data, bytes, true); }
+void reorder_for_host(void* data, std::int64_t bytes) { reorder_blocks(data, bytes, false); }
 
 double load_scaled_element(DType dtype, const void* data, std::int64_t element) {
   const DTypeInfo& format = dtype_info(dtype);

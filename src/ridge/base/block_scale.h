@@ -13,8 +13,9 @@
 namespace ridge {
 
 // Four blocks of e4m3_128 as devices store them: four scales, then 512 elements, so that every part begins at a
-// multiple of 16 bytes, as the copy engine (TMA) needs. They do so for tensors that consist of whole fours.
-struct BlockFour {
+// multiple of 16 bytes, as the copy engine (TMA) needs. Tensors whose number of elements is a multiple of 512 are
+// stored in this way on devices.
+struct BlockQuad {
   static constexpr int block = dtype_info(DType::e4m3_128).block, elements = 4 * block,
                        scale_bytes = 4 * static_cast<int>(sizeof(float)), bytes = scale_bytes + elements;
   // Return where element i of a tensor is, and where its scale is, in bytes.
@@ -25,12 +26,12 @@ struct BlockFour {
     return i / elements * bytes + i % elements / block * static_cast<int>(sizeof(float));
   }
 };
-constexpr bool is_stored_in_fours(DType dtype, std::int64_t elements) {
-  return dtype == DType::e4m3_128 && elements % BlockFour::elements == 0;
+constexpr bool has_quads_on_devices(DType dtype, std::int64_t elements) {
+  return dtype == DType::e4m3_128 && elements % BlockQuad::elements == 0;
 }
-// Change `bytes` of blocks, whole fours, from the order of hosts to that of devices, and back.
-void store_in_fours(void* data, std::int64_t bytes);
-void store_block_by_block(void* data, std::int64_t bytes);
+// Change the order of `bytes` of blocks, which are whole quads, from that of hosts to that of devices, and back.
+void reorder_for_device(void* data, std::int64_t bytes);
+void reorder_for_host(void* data, std::int64_t bytes);
 
 double load_scaled_element(DType dtype, const void* data, std::int64_t element);
 // Stores `dtype_info(dtype).block` values as block number `block`.

@@ -73,28 +73,28 @@ TEST(BlockScale, RoundsToTheNearest) {
   }
 }
 
-// Devices store fours of blocks, hosts one block after the other.
-TEST(BlockScale, FoursHaveTheSameElementsAndScales) {
-  constexpr std::int64_t elements = 3 * BlockFour::elements;
+// Devices store quads of blocks, hosts one block after the other.
+TEST(BlockScale, QuadsHaveTheSameElementsAndScales) {
+  constexpr std::int64_t elements = 3 * BlockQuad::elements;
   std::vector<double> values(elements);
   for (std::int64_t i = 0; i < elements; ++i) values[i] = std::ldexp(static_cast<double>(i % 97 - 40), i / 128 % 5);
   std::vector<std::uint8_t> data(stored_bytes(DType::e4m3_128, elements));
-  for (std::int64_t block = 0; block < elements / BlockFour::block; ++block)
-    store_scaled_block(DType::e4m3_128, data.data(), block, values.data() + block * BlockFour::block);
+  for (std::int64_t block = 0; block < elements / BlockQuad::block; ++block)
+    store_scaled_block(DType::e4m3_128, data.data(), block, values.data() + block * BlockQuad::block);
   const std::vector<std::uint8_t> before = data;
-  store_in_fours(data.data(), static_cast<std::int64_t>(data.size()));
+  reorder_for_device(data.data(), static_cast<std::int64_t>(data.size()));
   for (std::int64_t i = 0; i < elements; ++i) {
     float scale = 0;
-    std::memcpy(&scale, data.data() + BlockFour::scale_offset(i), sizeof scale);
-    const double element = to_float(E4m3{data[BlockFour::element_offset(i)]});
+    std::memcpy(&scale, data.data() + BlockQuad::scale_offset(i), sizeof scale);
+    const double element = to_float(E4m3{data[BlockQuad::element_offset(i)]});
     ASSERT_EQ(scale * element, load_scaled_element(DType::e4m3_128, before.data(), i)) << i;
   }
-  EXPECT_EQ(BlockFour::element_offset(BlockFour::elements) % 16, 0);
-  store_block_by_block(data.data(), static_cast<std::int64_t>(data.size()));
+  EXPECT_EQ(BlockQuad::element_offset(BlockQuad::elements) % 16, 0);
+  reorder_for_host(data.data(), static_cast<std::int64_t>(data.size()));
   EXPECT_EQ(data, before);
-  EXPECT_TRUE(is_stored_in_fours(DType::e4m3_128, 1024));
-  EXPECT_FALSE(is_stored_in_fours(DType::e4m3_128, 640));
-  EXPECT_FALSE(is_stored_in_fours(DType::mxfp8, 1024));
+  EXPECT_TRUE(has_quads_on_devices(DType::e4m3_128, 1024));
+  EXPECT_FALSE(has_quads_on_devices(DType::e4m3_128, 640));
+  EXPECT_FALSE(has_quads_on_devices(DType::mxfp8, 1024));
 }
 
 TEST(ScaleBlockBits, CountScales) {

@@ -45,18 +45,18 @@ class HostTransfer {
   }
 
   Status copy_to_device(const Array& from, std::byte* to) const {
-    const bool in_fours = is_stored_in_fours(from.dtype, from.elements);
+    const bool in_quads = has_quads_on_devices(from.dtype, from.elements);
     return for_each_block(array_bytes(from), [&](std::int64_t at, std::int64_t bytes) -> Status {
       std::memcpy(pinned_.data(), from.data + at, bytes);
-      if (in_fours) store_in_fours(pinned_.data(), bytes);
+      if (in_quads) reorder_for_device(pinned_.data(), bytes);
       return wait_after(queue_.copy(to + at, pinned_.data(), bytes));
     });
   }
   Status copy_to_host(const std::byte* from, const Array& to) const {
-    const bool in_fours = is_stored_in_fours(to.dtype, to.elements);
+    const bool in_quads = has_quads_on_devices(to.dtype, to.elements);
     return for_each_block(array_bytes(to), [&](std::int64_t at, std::int64_t bytes) -> Status {
       RIDGE_TRY_STATUS(wait_after(queue_.copy(pinned_.data(), from + at, bytes)));
-      if (in_fours) store_block_by_block(pinned_.data(), bytes);
+      if (in_quads) reorder_for_host(pinned_.data(), bytes);
       std::memcpy(to.data + at, pinned_.data(), bytes);
       return Done{};
     });
@@ -83,7 +83,7 @@ class HostTransfer {
   HostTransfer(const device::Queue& queue, device::DeviceBuffer pinned) : queue_(queue), pinned_(std::move(pinned)) {}
   Status wait_after(const Status& queued) const { return queued ? queue_.synchronize() : queued; }
   template <class Work> Status for_each_block(std::int64_t bytes, const Work& work) const {
-    constexpr std::int64_t step = staged_bytes / BlockFour::bytes * BlockFour::bytes;  // a four is in one piece
+    constexpr std::int64_t step = staged_bytes / BlockQuad::bytes * BlockQuad::bytes;  // a quad is in one piece
     for (std::int64_t at = 0; at < bytes; at += step) RIDGE_TRY_STATUS(work(at, std::min(step, bytes - at)));
     return Done{};
   }

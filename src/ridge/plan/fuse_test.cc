@@ -214,8 +214,8 @@ TEST(Fuse, DoesNotFuseIfSeparateKernelsAreFaster) {
                            {.target = Target::cuda, .products_without_epilogue = {{0, "the times decide"}}}),
             "u | y: the times decide");
   const std::string otherwise =
-      "u | y: a separate kernel is faster on the device for epilogue operands whose dtype or layout differs from a "
-      "16-bit result's";
+      "u | y: a separate kernel is faster on the device for epilogue operands that are neither f32 nor of a 16-bit "
+      "result's dtype, or that are not contiguous along its rows";
   for (const char* operand : {"b: f16[F]", "b: bf16[N]", "b: bf16[F, N]"})
     EXPECT_EQ(with_epilogue(operand, 512, 512, 512), otherwise) << operand;
   EXPECT_EQ(with_epilogue("b: f32[F]", 512, 512, 511), "u y") << "unaligned rows slow a separate kernel as well";

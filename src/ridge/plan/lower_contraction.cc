@@ -395,7 +395,8 @@ bool can_multiply_scaled_pair(const Lowering& to, const Contraction& c) {
                                    .a = *a,
                                    .b = *b,
                                    .d = {DType::bf16, n, 1, n * extent_along(left.shape, dims.m)}};
-  return !ops::validate_scaled_pair(problem);
+  const bool has_one_result = problem.size.m == 1 && n == 1;  // A tile would be mostly padding
+  return !has_one_result && !ops::validate_scaled_pair(problem);
 }
 
 // Lowers a grouped product: copies the operand with G = H/8, each element 8 times, and then multiplies over H.

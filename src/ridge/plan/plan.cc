@@ -24,7 +24,7 @@ Error dtype_error(const Tensor& tensor, std::string_view expected) {
                      "`ridge explain` takes every dtype; to run, declare another one or pass --dtype");
 }
 
-// Checks a product with a block-scaled operand, which is converted before it is multiplied.
+// Checks a product with a block-scaled operand.
 Status check_scaled_dtypes(const Program& program, const Contraction& c) {
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[i];

@@ -109,6 +109,11 @@ Status DeviceSteps::fill_normal() {
     }
     // Other buffers have lengths, or no kernel reads them. 1 in every byte of an integer is at least 2^24, which means
     // the full length.
+    if (buffer.dtype == DType::e4m3_128) {  // Four such bytes are a scale of moderate size, too
+      RIDGE_TRY_STATUS(
+          queue_.fill_normal(addresses_[i], DType::e4m3, buffer.size_bytes(), static_cast<std::uint32_t>(i)));
+      continue;
+    }
     const Status done =
         RoundedFloats::contains(buffer.dtype)
             ? queue_.fill_normal(addresses_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i))

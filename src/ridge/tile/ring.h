@@ -162,14 +162,14 @@ template <SumPieces pieces, int piece = 0, class At> TILE_FN void multiply_in_pi
 // the previous four. Those of columns go through two buffers of the group in turn: before a buffer is written, all
 // threads pass a barrier after their last read of it.
 template <class On> TILE_FN void prepare_scales(On& on, const WorkItem& item, int stage) {
-  const int four = stage / 4;
+  const int quad = stage / 4;
   if (stage == item.first_stage)
-    on.load_scales(item, four);
+    on.load_scales(item, quad);
   else if (stage % 4 != 0)
     return;
   on.publish_scales();
   on.sync_group();
-  if ((four + 1) * 4 < item.end_stage) on.load_scales(item, four + 1);
+  if ((quad + 1) * 4 < item.end_stage) on.load_scales(item, quad + 1);
 }
 
 // Runs consumer `id` of the block, a group of threads that multiplies. In ping-pong, two consumers process alternate

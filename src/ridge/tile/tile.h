@@ -98,8 +98,8 @@ struct Matrix {
   const ComputedOperand* computed = nullptr;  // if not null, makes the elements; data and strides are unused
 };
 
-// The scales of an operand of e4m3_128, whose lines consist of fours of blocks (base/block_scale.h): those of four f of
-// line r of product i are the four floats at data + i*batch_bytes + r*line_bytes + f*BlockFour::bytes.
+// The scales of an operand of e4m3_128, whose lines consist of quads of blocks (base/block_scale.h): those of quad q of
+// line r of product i are the four floats at data + i*batch_bytes + r*line_bytes + q*BlockQuad::bytes.
 struct BlockScales {
   const char* data = nullptr;
   Index lines = 0, line_bytes = 0, batch_bytes = 0;

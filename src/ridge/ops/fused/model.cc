@@ -17,8 +17,8 @@ Reason slow_matmul_fusion_reason(const cuda::MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const bool aligned = (p.d.col_stride == 1 ? p.d.row_stride : p.d.col_stride) % 8 == 0;
   if (p.a.dtype == DType::f32 || !aligned || cuda::has_vector_epilogue(call)) return {};
-  return "a separate kernel is faster on the device for epilogue operands whose dtype or layout differs from a 16-bit "
-         "result's";
+  return "a separate kernel is faster on the device for epilogue operands that are neither f32 nor of a 16-bit "
+         "result's dtype, or that are not contiguous along its rows";
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ struct MatmulConfig {
     if (is_block_scaled(operand) && (grouped || cluster() > 2 || consumers == 3 || roles == tile::Roles::pingpong))
       return false;
     const tile::SumPieces pieces{m / warpgroups_per_tile(), n};
-    const int registers = is_block_scaled(operand) ? 160 : 192;  // Scales need some
+    const int registers = is_block_scaled(operand) ? 160 : 192;  // The scales need registers, too
     return !adds_pieces || pieces.registers() <= (consumers == 3 ? 144 : registers);
   }
   bool operator==(const MatmulConfig&) const = default;
@@ -310,8 +310,8 @@ constexpr MatmulConfig kernel_config(int config, DType operand) {
   if (!is_block_scaled(operand)) return out;
   out.scales_blocks = true;
   const int ring_bytes = out.stages * (out.m + out.n) * out.k,
-            scale_bytes = 2 * out.consumers * out.n * BlockFour::scale_bytes;
-  out.k = BlockFour::block;
+            scale_bytes = 2 * out.consumers * out.n * BlockQuad::scale_bytes;
+  out.k = BlockQuad::block;
   out.stages = (ring_bytes - scale_bytes) / ((out.m + out.n) * out.k);
   return out;
 }

@@ -38,9 +38,9 @@ Result<CompiledConfig> find_kernel(int config, DType in) {
   });
 }
 
-// Returns the elements of the fours of blocks of a line with k elements.
-std::int64_t round_up_to_fours(std::int64_t k) {
-  return ceil_div(k, std::int64_t{BlockFour::elements}) * BlockFour::elements;
+// Returns the elements of the quads of blocks of a line with k elements.
+std::int64_t round_up_to_quads(std::int64_t k) {
+  return ceil_div(k, std::int64_t{BlockQuad::elements}) * BlockQuad::elements;
 }
 
 struct LoadBox {
@@ -53,8 +53,8 @@ bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batc
   to.batched = batch > 1 && x.batch_stride != 0;
   device::MatrixBatch lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
                             to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
-  if (is_block_scaled(x.dtype))  // The lines as bytes; e4m3 has one
-    lines = {lines.data,     x.bytes(round_up_to_fours(x.k)), lines.lines,
+  if (is_block_scaled(x.dtype))  // Describes lines in bytes, because an e4m3 element is one byte
+    lines = {lines.data,     x.bytes(round_up_to_quads(x.k)), lines.lines,
              lines.matrices, x.bytes(lines.line_stride),      x.bytes(lines.matrix_stride)};
   const int rows = tile.rows / tile.loading_blocks;
   const int depth = rows % swizzled == 0 ? tile.depth : tile.depth / tile.loading_blocks;
@@ -244,7 +244,7 @@ Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::Devi
     return multiply_with_register_loads(t, make_output(call, t), plan, first_after_counters<float>(workspace), stream);
   if (is_block_scaled(t.a.dtype)) {
     if (t.size.k > 0)
-      return input_error("no kernel config counts the tiles of this product: expected fewer than 2^31",
+      return input_error("no kernel with scales of blocks has a plan for this product: expected fewer than 2^31 tiles",
                          "--on cpu takes any number");
     t.a.dtype = t.b.dtype = DType::e4m3;  // Without k no element is read
   }

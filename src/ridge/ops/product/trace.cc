@@ -193,7 +193,12 @@ MatmulTraffic count_tile_traffic(const MatmulProblem& p, const TileScheduleOptio
   s.blocks = schedule.blocks;
   s.cache_bytes = schedule.cache_bytes;
   s.starts = schedule.starts;
-  return count_traffic(TracedProduct{p, epilogue}, s);
+  MatmulTraffic out = count_traffic(TracedProduct{p, epilogue}, s);
+  if (is_block_scaled(p.a.dtype))  // Both operands are; their elements were counted
+    for (OperandTraffic* x : {&out.a, &out.b})
+      for (std::int64_t* bytes : {&x->requested_bytes, &x->global_bytes, &x->memory_bytes})
+        *bytes = stored_bytes(p.a.dtype, *bytes);
+  return out;
 }
 
 MatmulTraffic count_cpu_traffic(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue,

@@ -109,7 +109,7 @@ TEST(TraceConfigs, ConfigsOfEightBitsHaveNoSynchronizationErrors) {
   check_all_configs<E4m3>(std::make_index_sequence<sm90_kernel_configs.size()>());
 }
 
-// Threads read scales in the slots, so that a slot may only be released after them.
+// Threads of a group read scales that other threads wrote, so a barrier must separate the writes from the reads.
 TEST(TraceConfigs, ConfigsThatScaleBlocksHaveNoSynchronizationErrors) {
   check_all_configs<ScaledE4m3>(std::make_index_sequence<sm90_kernel_configs.size()>());
 }

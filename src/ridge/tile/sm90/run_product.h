@@ -34,12 +34,12 @@ template <class Kernel> struct PipelineStorage {
   alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];
   std::uint64_t full[config.stages], empty[config.stages];
   std::uint32_t granted[config.consumers];  // by group: bit mask of the slices to store, set by its first thread
-  // By group, for e4m3_128: two buffers with the scales of each column for four blocks of k
-  struct NoScales {};
+  // Each group has two buffers with the scales of the columns for four blocks of k, if its operands are e4m3_128
+  struct NoColumnScales {};
   struct ColumnScales {
     float4 of_column[2][config.n];
   };
-  std::conditional_t<has_block_scales<Kernel>, ColumnScales, NoScales> scales[config.consumers];
+  std::conditional_t<has_block_scales<Kernel>, ColumnScales, NoColumnScales> scales[config.consumers];
 };
 template <class Kernel>
 inline constexpr int shared_bytes = sizeof(PipelineStorage<Kernel>) + 1024;  // with room to align the base to 1024
@@ -112,15 +112,15 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     Kernel::compute(*this, acc, s.ring[slot]);
   }
   // Operations of `prepare_scales` (ring.h). A thread loads the scales of its rows, and those of some columns for all.
-  TILE_FN void load_scales(const WorkItem& item, int four) {
+  TILE_FN void load_scales(const WorkItem& item, int quad) {
     const int thread = threadIdx.x % 128,
               row = item.m0 + this->row_part * ScalesInRegisters::row_blocks * 64 + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
     for (int i = 0; i < ScalesInRegisters::row_blocks * 2; ++i)
-      scales.next_rows[i / 2][i % 2] = load_four(g.a_scales, item.batch, row + i / 2 * 64 + i % 2 * 8, four);
+      scales.next_rows[i / 2][i % 2] = load_quad(g.a_scales, item.batch, row + i / 2 * 64 + i % 2 * 8, quad);
 #pragma unroll
     for (int i = 0; i < ScalesInRegisters::columns; ++i)
-      scales.next_columns[i] = load_four(g.b_scales, item.batch, item.n0 + thread + i * 128, four);
+      scales.next_columns[i] = load_quad(g.b_scales, item.batch, item.n0 + thread + i * 128, quad);
   }
   TILE_FN void publish_scales() {
     scales.buffer ^= 1;
@@ -137,7 +137,7 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     typename TileConsumer<Kernel>::template ThreadScales<ScalesInRegisters::row_blocks> of_block;
 #pragma unroll
     for (int i = 0; i < ScalesInRegisters::row_blocks * 2; ++i)
-      of_block.rows[i / 2][i % 2] = select_of_four(scales.rows[i / 2][i % 2], scales.block);
+      of_block.rows[i / 2][i % 2] = select_of_quad(scales.rows[i / 2][i % 2], scales.block);
     of_block.column = &s.scales[this->id].of_column[scales.buffer][threadIdx.x % 4 * 2].x + scales.block;
     this->multiply_scaled(acc, a, b.tile, of_block);
   }
@@ -264,16 +264,16 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     float4 rows[row_blocks][2], next_rows[row_blocks][2], next_columns[columns];
     int buffer = 0, block = 0;
   };
-  struct NoScales {};
-  std::conditional_t<has_block_scales<Kernel>, ScalesInRegisters, NoScales> scales;
+  struct NoScalesInRegisters {};
+  std::conditional_t<has_block_scales<Kernel>, ScalesInRegisters, NoScalesInRegisters> scales;
 
   // Returns the scales of four blocks of a line, and zeros beyond the last line.
-  TILE_FN static float4 load_four(const BlockScales& x, int product, int line, int four) {
+  TILE_FN static float4 load_quad(const BlockScales& x, int product, int line, int quad) {
     if (line >= x.lines) return make_float4(0, 0, 0, 0);
     return __ldcg(reinterpret_cast<const float4*>(x.data + product * x.batch_bytes + line * x.line_bytes +
-                                                  static_cast<Index>(four) * BlockFour::bytes));
+                                                  static_cast<Index>(quad) * BlockQuad::bytes));
   }
-  TILE_FN static float select_of_four(const float4& x, int i) {
+  TILE_FN static float select_of_quad(const float4& x, int i) {
     const float low = i == 0 ? x.x : x.y, high = i == 2 ? x.z : x.w;
     return i < 2 ? low : high;
   }

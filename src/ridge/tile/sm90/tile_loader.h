@@ -67,7 +67,7 @@ template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kern
     int along = static_cast<int>(where.begin);
     const int product = view.target.batched ? this->batch : 0;
     int depth = static_cast<int>(k.begin);
-    if constexpr (has_block_scales<Kernel>) depth = static_cast<int>(BlockFour::element_offset(depth));
+    if constexpr (has_block_scales<Kernel>) depth = static_cast<int>(BlockQuad::element_offset(depth));
     if constexpr (loads_windows<Kernel> && subset == LoadSubset::all_operands)
       if (view.target.walk.taps > 0) return load_taps<first, count, Along>(part.tile, view.target, along, depth);
     const CUtensorMap* map = &view.target.map;

@@ -166,7 +166,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
         for (int i = 0; i < count; i += 4) {
           const float columns[2] = {column[8 * i], column[8 * i + 4]};
 #pragma unroll
-          for (int q = 0; q < 4; ++q) to[i + q] += rows[q / 2] * columns[q % 2] * from[i + q];
+          for (int q = 0; q < 4; ++q) to[i + q] += rows[q / 2] * (columns[q % 2] * from[i + q]);
         }
       } else {
 #pragma unroll
@@ -190,7 +190,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   template <int m, int n, int warpgroups_per_tile, class A, class B, class Scales>
   TILE_FN void multiply_scaled(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, const B& b,
                                const Scales& scales) const {
-    static_assert(A::cols == BlockFour::block, "mma_scaled: a stage has one block of k");
+    static_assert(A::cols == BlockQuad::block, "multiply_scaled: a stage has one block of k");
     using Sums = StagedAccumulator<m, n, warpgroups_per_tile>;
     const StageOperands<A, B, warpgroups_per_tile> operands(a, b, row_part);
     PieceMultiplier<Sums, decltype(operands), Scales> at{acc, operands, 0, scales};
@@ -486,7 +486,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   // Prefetches the tile's part of an operand into the L2.
   template <int rows, int n, class View>
   TILE_FN void prefetch_to_l2(const View& view, const EpilogueInput& p, Index row, Index col) const {
-    if (swap || !p.data || p.row_stride == 0) return;
+    if (swap || !p.data || p.row_stride == 0 || p.col_stride == 0) return;
     const int line = 128 / bytes_of(p.format), r = threadIdx.x % 128;
     if (r >= rows || row + r >= view.rows) return;
     const char* const data = static_cast<const char*>(p.data) +

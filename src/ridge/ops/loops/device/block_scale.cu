@@ -13,8 +13,8 @@ namespace {
 
 constexpr int threads = 256, width = 8, chunk = 4096;
 
-// With `in_fours`, blocks are stored as `BlockFour` says.
-template <DType type, bool in_fours> struct BlockLayout {
+// With `in_quads`, blocks are stored as `BlockQuad` says.
+template <DType type, bool in_quads> struct BlockLayout {
   static constexpr DType dtype = type;
   static constexpr DTypeInfo info = dtype_info(dtype);
   static constexpr int block = info.block, scale_bytes = info.scale_bits / 8,
@@ -23,11 +23,11 @@ template <DType type, bool in_fours> struct BlockLayout {
   static_assert(chunk_bytes % 16 == 0);
   // Returns the offset of the codes of eight elements of a chunk, and that of their scale.
   __device__ static int code_offset(int element) {
-    if constexpr (in_fours) return static_cast<int>(BlockFour::element_offset(element));
+    if constexpr (in_quads) return static_cast<int>(BlockQuad::element_offset(element));
     return element / block * bytes + scale_bytes + element % block * info.bits / 8;
   }
   __device__ static int scale_offset(int element) {
-    if constexpr (in_fours) return static_cast<int>(BlockFour::scale_offset(element));
+    if constexpr (in_quads) return static_cast<int>(BlockQuad::scale_offset(element));
     return element / block * bytes;
   }
 };
@@ -171,7 +171,7 @@ template <class F> void with_layout(DType dtype, std::int64_t elements, const F&
     case DType::mxfp4: return f.template operator()<BlockLayout<DType::mxfp4, false>>();
     case DType::nvfp4: return f.template operator()<BlockLayout<DType::nvfp4, false>>();
     default:
-      if (is_stored_in_fours(dtype, elements)) return f.template operator()<BlockLayout<DType::e4m3_128, true>>();
+      if (has_quads_on_devices(dtype, elements)) return f.template operator()<BlockLayout<DType::e4m3_128, true>>();
       return f.template operator()<BlockLayout<DType::e4m3_128, false>>();
   }
 }

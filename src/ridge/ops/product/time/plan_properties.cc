@@ -90,7 +90,7 @@ PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& p
   out.outside_fraction = 1 - sums / (as_double(plan.tiles) * c.m * c.n);
   const TileProblem tiles = make_tile_problem({.problem = problem});
   const auto add = [&](const TileOperand& x, int operand, bool copied) {
-    if (tiles.windows) return;
+    if (tiles.windows || is_block_scaled(x.dtype)) return;
     const std::int64_t matrices = x.batch_stride == 0 ? 1 : tiles.batch;
     const std::int64_t alignment = line_alignment(x);
     if (!copied && alignment >= full_line_bytes) return;
