@@ -301,8 +301,10 @@ TEST(MatmulOnDevice, ValidatesBeforeOpeningADevice) {
   const ArrayView int8_array{a.data.data(), DType::int8, square}, sums{d.data.data(), DType::int32, square};
   EXPECT_EQ(MatmulOnDevice::make(0, int8_array, int8_array, sums).error().message,
             "expected two operands of the same dtype, f32, bf16, f16, e4m3, tf32 or e4m3_128, and a result of f32, "
-            "bf16 or f16; "
-            "found int8 * int8 -> int32");
+            "bf16 or f16; found int8 * int8 -> int32");
+  const ArrayView scaled{a.data.data(), DType::e4m3_128, square}, half{d.data.data(), DType::bf16, square};
+  EXPECT_EQ(MatmulOnDevice::make(0, scaled, scaled, half).error().message,
+            "expected arrays without block scales, found e4m3_128");
 }
 
 TEST(MatmulOnDevice, ReportsAMissingDevice) {

@@ -24,7 +24,7 @@ struct E4m3 {
   bool operator==(const E4m3&) const = default;
 };
 
-// Names e4m3_128 in templates: its elements are e4m3, and an f32 scale is in front of each 128 (block_scale.h).
+// Names e4m3_128 in templates: its elements are e4m3, of which each 128 share an f32 scale (block_scale.h).
 struct ScaledE4m3 {};
 
 namespace detail {
