@@ -18,7 +18,7 @@ DEVICE_NUMBERS = [  # pattern, meaning
 ]
 ALLOWED = {  # file: allowed pattern, reason
     "src/ridge/tile/sm90/wgmma.h": (r"132|114", "numbers of an instruction's operands"),
-    "src/ridge/tile/sm90/storage.h": (r"227 \* 1024", "of a block on compute capability 9.0, by which kernels are compiled"),
+    "src/ridge/tile/sm90/limits.h": (r"227 \* 1024", "of a block on compute capability 9.0, by which kernels are compiled"),
 }
 
 

@@ -1,7 +1,7 @@
-// Checks the CUDA kernels on a device. `check` (products), `gated`, `attention`, `attention_backward` and `rows`
-// compare with f64, `loops` with a CPU, `functions` checks elementwise functions, `rows_times` and `grouped_times` time
-// rows and grouped products, `facts` prints properties of the compiled kernels. Without a device it exits with 77,
-// which the test runner shows as skipped.
+// Checks the CUDA kernels on a device. `check` (products), `weights`, `gated`, `attention`, `attention_backward` and
+// `rows` compare with f64, `loops` with a CPU, `functions` checks elementwise functions, `rows_times` and
+// `grouped_times` time rows and grouped products, `facts` prints properties of the compiled kernels. Without a device
+// it exits with 77, which the test runner shows as skipped.
 #include <cstring>
 
 #include "support.h"
@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
   if (argc < 2) {
     std::fprintf(
         stderr,
-        "expected check, gated, attention, attention_backward, rows, loops, rows_times, grouped_times, functions or "
-        "facts\n");
+        "expected check, weights, gated, attention, attention_backward, rows, loops, rows_times, grouped_times, "
+        "weights_times, functions or facts\n");
     return 2;
   }
   if (const auto why = device::unavailable_reason()) {
@@ -21,6 +21,8 @@ int main(int argc, char** argv) {
     return 77;
   }
   if (std::strcmp(argv[1], "check") == 0) return gpu::check_matmul(argc - 2, argv + 2);
+  if (std::strcmp(argv[1], "weights") == 0) return gpu::check_weights(argc - 2, argv + 2);
+  if (std::strcmp(argv[1], "weights_times") == 0) return gpu::time_weights(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "gated") == 0) return gpu::check_gated(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "attention") == 0) return gpu::check_attention(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "attention_backward") == 0) return gpu::check_attention_backward(argc - 2, argv + 2);

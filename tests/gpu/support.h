@@ -46,6 +46,8 @@ __host__ __device__ inline ElementFormat element_format(DType x) {
 }
 
 int check_matmul(int argc, char** argv);
+int check_weights(int argc, char** argv);
+int time_weights(int argc, char** argv);
 int check_gated(int argc, char** argv);
 int check_functions();
 int check_attention(int argc, char** argv);

@@ -72,7 +72,8 @@ MatmulPlan::Path MatmulPlan::path() const {
   switch (impl_->plan.path) {
     case ops::cuda::MatmulPlan::Path::nothing: return Path::nothing;
     case ops::cuda::MatmulPlan::Path::tiles:
-    case ops::cuda::MatmulPlan::Path::register_loads: return Path::tiles;
+    case ops::cuda::MatmulPlan::Path::register_loads:
+    case ops::cuda::MatmulPlan::Path::weight_only: return Path::tiles;
     case ops::cuda::MatmulPlan::Path::gemv: return Path::gemv;
     case ops::cuda::MatmulPlan::Path::plain: break;
   }

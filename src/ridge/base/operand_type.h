@@ -32,8 +32,8 @@ template <> inline constexpr DType operand_dtype<E4m3> = DType::e4m3;
 template <> inline constexpr DType operand_dtype<float> = DType::tf32;
 template <> inline constexpr DType operand_dtype<ScaledE4m3> = DType::e4m3_128;
 
-// The same numbers for a dtype.
-constexpr int operand_bytes(DType dtype) { return dtype_bits(dtype) / 8; }
+// The same numbers for a dtype. Elements of four bits, which only weights have, count as one byte.
+constexpr int operand_bytes(DType dtype) { return (dtype_bits(dtype) + 7) / 8; }
 constexpr DType result_dtype(DType operand) { return dtype_bits(operand) == 16 ? operand : DType::bf16; }
 constexpr int swizzled_elements(DType dtype) { return swizzle_bytes / operand_bytes(dtype); }
 

@@ -39,7 +39,7 @@ struct Lowering {
 // One operand may be block-scaled if `can_multiply_scaled` is true of it.
 void lower_contraction(Lowering& to, int group, const Contraction& contraction);
 // True if a product reads its operand `tensor`, which is block-scaled, as it is stored: on a CPU, if its blocks are
-// along k and the other operand is not larger.
+// along k and the other operand is not larger; on a device, if the other operand has few rows of bf16.
 bool can_multiply_scaled(const Lowering& to, const Contraction& product, int tensor);
 // True if the device multiplies both operands, of e4m3_128, as they are stored.
 bool can_multiply_scaled_pair(const Lowering& to, const Contraction& product);

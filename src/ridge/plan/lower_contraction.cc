@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ridge/base/check.h"
 #include "ridge/base/contains.h"
@@ -65,13 +66,19 @@ class ProductOperands {
   // Returns the dtype in which an operand is given to the product. Equal dtypes need no conversion, nor does int8
   // (weights) with any other, nor a block-scaled operand. Two operands of e4m3 stay so on a device, in the order that
   // they have in memory; with f32 they become f32, and else 16 bits, which are exact. All others become f32, which is
-  // exact, too. A device drops 13 bits of two operands of tf32, a CPU none.
+  // exact, too. A device drops 13 bits of two operands of tf32, a CPU none. It multiplies narrow weights as they are
+  // stored, or converts them to the dtype of the other operand.
   DType math_dtype(int one, int other) const {
     const DType a = to_.dtype_of(one), b = to_.dtype_of(other);
     if (is_block_scaled(a)) return a;
     if (is_block_scaled(b)) return dequantized_dtype(a, b);
     const auto is_tf32 = [&](int tensor) { return to_.program.tensors[tensor].dtype == DType::tf32; };
     if (is_tf32(one) && is_tf32(other)) return to_.plan.fusion.target == Target::cuda ? DType::tf32 : DType::f32;
+    if (to_.plan.fusion.target == Target::cuda) {
+      if (ops::is_narrow_weight(a) && SixteenBitFloats::contains(b)) return reads_stored_weights(one, b) ? a : b;
+      if (ops::is_narrow_weight(b) && SixteenBitFloats::contains(a)) return a;
+      if (a == DType::int8 || b == DType::int8) return DType::f32;
+    }
     if (a == DType::e4m3 && b == DType::e4m3)
       return to_.plan.fusion.target == Target::cuda && is_matrix(one) && is_matrix(other) ? a : DType::bf16;
     if (a == DType::e4m3 || b == DType::e4m3) {
@@ -80,6 +87,26 @@ class ProductOperands {
       return SixteenBitFloats::contains(wider) ? wider : DType::f32;
     }
     return a == b || a == DType::int8 || b == DType::int8 ? a : DType::f32;
+  }
+
+  // True if a device multiplies these narrow weights as they are stored with activations of this dtype.
+  bool reads_stored_weights(int weights, DType activations) const {
+    const View& view = to_.view_of(weights);
+    const bool is_left = is_left_operand(view);
+    const auto layout = matrix_layout(view, dims_.batch, dims_.k, is_left ? dims_.m : dims_.n);
+    if (!layout) return false;
+    const auto extent = [&](const DimList& along) {
+      std::int64_t out = 1;
+      for (const std::string& dim : along) out *= to_.dims.at(dim);
+      return out;
+    };
+    return !ops::reason_to_convert_weights(
+        {.batch = extent_along(view.shape, dims_.batch),
+         .size = {extent(is_left ? dims_.n : dims_.m), extent_along(view.shape, is_left ? dims_.m : dims_.n),
+                  extent_along(view.shape, dims_.k)},
+         .a = {.dtype = activations},
+         .b = *layout,
+         .d = {}});
   }
 
   MatrixOperand prepare_operand(int tensor, DType math, const DimList& rows, const DimList& cols) {
@@ -93,6 +120,15 @@ class ProductOperands {
     const Shape shape = contiguous_shape(view.shape, order);
     const View copy{to_.add_buffer(stored, count_elements(shape)), stored, shape};
     const std::string description = describe_copy(tensor, view, copy);
+    const bool only_converts =
+        is_dense(view.shape) && keeps_order(view.shape, order) && count_elements(shape) % 32 == 0;
+    if (to_.plan.fusion.target == Target::cuda && ops::is_narrow_weight(view.dtype) && only_converts) {
+      to_.plan.steps.push_back({group_,
+                                ops::DequantizeLoops{view.dtype, stored, count_elements(shape)},
+                                {view.buffer, copy.buffer},
+                                description});
+      return {copy.buffer, with_dtype(*matrix_layout(copy, dims_.batch, rows, cols), math)};
+    }
     view.shape.clear();
     for (const std::string& dim : order) view.shape.push_back(axis_along(to_.shape_of(tensor), dim));
     add_copy(to_, group_, view, copy, description);
@@ -122,11 +158,21 @@ class ProductOperands {
     layout.dtype = dtype;
     return layout;
   }
+  // True if the named dimensions of a shape are in this order in memory.
+  static bool keeps_order(const Shape& shape, const DimList& order) {
+    return std::ranges::is_sorted(order, {}, [&](const std::string& dim) {
+      const SizedAxis axis = axis_along(shape, dim);
+      return axis.extent == 1 ? std::numeric_limits<std::int64_t>::min() : -axis.stride;
+    });
+  }
+  bool is_left_operand(const View& view) const {
+    const auto has = [&](const std::string& dim) { return has_axis(view.shape, dim); };
+    return std::ranges::all_of(dims_.m, has) && std::ranges::none_of(dims_.n, has);
+  }
   // True if strides can express the operand as a matrix, so that it needs no copy.
   bool is_matrix(int tensor) const {
     const View& view = to_.view_of(tensor);
-    const auto has = [&](const std::string& dim) { return has_axis(view.shape, dim); };
-    const bool is_left = std::ranges::all_of(dims_.m, has) && std::ranges::none_of(dims_.n, has);
+    const bool is_left = is_left_operand(view);
     return matrix_layout(view, dims_.batch, is_left ? dims_.m : dims_.k, is_left ? dims_.k : dims_.n).has_value();
   }
 
@@ -366,9 +412,15 @@ DType dequantized_dtype(DType a, DType b) {
 }
 
 bool can_multiply_scaled(const Lowering& to, const Contraction& c, int tensor) {
-  if (to.plan.fusion.target != Target::cpu || !has_sum(c) || c.left == c.right) return false;
+  if (!has_sum(c) || c.left == c.right) return false;
   const bool is_left = tensor == c.left;
   const View &view = to.view_of(tensor), &other = to.view_of(is_left ? c.right : c.left);
+  if (to.plan.fusion.target == Target::cuda) {
+    const ProductDims dims = assign_product_dims(to.shape_of(c.left), to.shape_of(c.right), to.shape_of(c.result));
+    return ops::is_narrow_weight(view.dtype) && !c.grouped &&
+           ProductOperands(const_cast<Lowering&>(to), 0, dims)
+               .reads_stored_weights(tensor, dequantized_dtype(view.dtype, other.dtype));
+  }
   if (count_elements(view.shape) < count_elements(other.shape)) return false;
   const ProductDims dims = assign_product_dims(to.shape_of(c.left), to.shape_of(c.right), to.shape_of(c.result));
   const auto layout = matrix_layout(view, dims.batch, dims.k, is_left ? dims.m : dims.n);

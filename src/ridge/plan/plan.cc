@@ -34,8 +34,8 @@ Status check_scaled_dtypes(const Program& program, const Contraction& c) {
   return Done{};
 }
 
-// Checks the dtypes of a product: floats, operands of tf32 or e4m3, and on a CPU also int8 with a float, int8 or int32
-// result.
+// Checks the dtypes of a product: floats, operands of tf32 or e4m3, int8 with a float and, on a CPU, two operands of
+// int8 with a float, int8 or int32 result.
 Status check_dtypes(const Program& program, const Contraction& c, Target target) {
   if (c.grouped && !is_float(program.tensors[c.grouped->tensor].dtype) &&
       !is_block_scaled(program.tensors[c.grouped->tensor].dtype))
@@ -45,6 +45,8 @@ Status check_dtypes(const Program& program, const Contraction& c, Target target)
     const Tensor& tensor = program.tensors[i];
     const bool is_result = i == c.result;
     if (is_float(tensor.dtype) || (!is_result && OperandDTypes::contains(tensor.dtype))) continue;
+    const DType other = program.tensors[i == c.left ? c.right : c.left].dtype;
+    if (!is_result && tensor.dtype == DType::int8 && StoredFloats::contains(other)) continue;
     if (target == Target::cuda)
       return dtype_error(tensor, is_result ? "f32, bf16 or f16" : "f32, tf32, bf16, f16 or e4m3");
     if (tensor.dtype != DType::int8 && !(is_result && tensor.dtype == DType::int32))

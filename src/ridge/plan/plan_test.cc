@@ -229,6 +229,35 @@ TEST(Plan, MultipliesTwoOperandsOfScaledE4m3AsTheyAreStoredOnDevices) {
   EXPECT_EQ(steps_of(1024, Target::cpu).size(), 3u) << "a CPU converts one operand in memory";
 }
 
+TEST(Plan, MultipliesNarrowWeightsAsTheyAreStoredOnDevices) {
+  const auto steps_of = [](const std::string& text, std::int64_t rows) {
+    const auto program = parse(text);
+    EXPECT_TRUE(program.ok()) << text;
+    const auto plan = make_plan(*program, {{"N", rows}, {"D", 512}, {"F", 96}}, {.target = Target::cuda});
+    EXPECT_TRUE(plan.ok()) << text;
+    return plan.ok() ? plan->steps : std::vector<PlanStep>{};
+  };
+  for (const std::string weights : {"int8", "e4m3", "mxfp8", "mxfp4", "nvfp4"}) {
+    const std::string text = "x: bf16[N, D]  w: " + weights + "[F, D]\ny: bf16[N, F] = x * w";
+    const std::vector<PlanStep> few = steps_of(text, 64), many = steps_of(text, 65);
+    ASSERT_EQ(few.size(), 1u) << text;
+    EXPECT_EQ(dtype_name(std::get<ops::MatmulProblem>(few[0].kernel).b.dtype), weights);
+    ASSERT_EQ(many.size(), 2u) << text;
+    EXPECT_TRUE(std::holds_alternative<ops::DequantizeLoops>(many[0].kernel)) << text;
+    EXPECT_EQ(std::get<ops::MatmulProblem>(many[1].kernel).b.dtype, DType::bf16);
+  }
+  const std::vector<PlanStep> left = steps_of("x: f16[N, D]  w: int8[F, D]\ny: f16[F, N] = w * x", 8);
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(std::get<ops::MatmulProblem>(left[0].kernel).a.dtype, DType::int8);
+  const std::vector<PlanStep> fused = steps_of(
+      "x: bf16[N, D]  w: int8[F, D]  s: f32[F]  b: f32[F]\nz[N, F] = x * w\ny: bf16[N, F] = gelu(z * s + b)", 8);
+  ASSERT_EQ(fused.size(), 1u);
+  EXPECT_EQ(std::get<ops::FusedMatmul>(fused[0].kernel).product.b.dtype, DType::int8);
+  const std::vector<PlanStep> wide = steps_of("x: f32[N, D]  w: int8[F, D]\ny: f32[N, F] = x * w", 8);
+  ASSERT_EQ(wide.size(), 2u);
+  EXPECT_EQ(std::get<ops::MatmulProblem>(wide[1].kernel).b.dtype, DType::f32);
+}
+
 // The weights are on the right or on the left, with any order of the result, a batch, or two summed dimensions.
 TEST(Plan, MultipliesBlockScaledWeightsAsTheyAreStoredOnCpus) {
   for (const std::string_view text :

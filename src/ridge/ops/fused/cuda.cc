@@ -267,6 +267,9 @@ class CallBuilder {
     if (!SixteenBitFloats::contains(p.a.dtype))
       return "its gated layer supports only bf16 and f16, and this one multiplies " +
              std::string(dtype_name(p.a.dtype));
+    if (p.b.dtype != p.a.dtype)
+      return fmt::format("its gated layer multiplies operands of one dtype, found {} * {}", dtype_name(p.a.dtype),
+                         dtype_name(p.b.dtype));
     if (p.batch != 1) return fmt::format("its gated layer takes a batch of 1, found {}", p.batch);
     if (p.size.k > 1 && p.a.col_stride != 1) return "its gated layer needs x contiguous along the summed dimension";
     for (const MatrixLayout* weights_of : {&p.b, &*problem_.second})

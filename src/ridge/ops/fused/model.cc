@@ -16,7 +16,7 @@ namespace {
 Reason slow_matmul_fusion_reason(const cuda::MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const bool aligned = (p.d.col_stride == 1 ? p.d.row_stride : p.d.col_stride) % 8 == 0;
-  if (p.a.dtype == DType::f32 || !aligned || cuda::has_vector_epilogue(call)) return {};
+  if (p.a.dtype == DType::f32 || !aligned || has_narrow_weights(p) || cuda::has_vector_epilogue(call)) return {};
   return "a separate kernel is faster on the device for epilogue operands that are neither f32 nor of a 16-bit "
          "result's dtype, or that are not contiguous along its rows";
 }

@@ -159,7 +159,8 @@ struct QuantizeLoops {
   bool operator==(const QuantizeLoops&) const = default;
 };
 
-// Converts the contiguous elements of a block-scaled tensor to bf16 or f32.
+// Converts the contiguous elements of a block-scaled tensor to bf16 or f32 and, on a device, a multiple of 32 elements
+// of int8 or e4m3 to bf16, f16 or f32.
 struct DequantizeLoops {
   DType values = DType::mxfp8, result = DType::bf16;
   std::int64_t elements = 0;

@@ -14,6 +14,7 @@
 #include "ridge/ops/product/gemv.h"
 #include "ridge/ops/product/register_loads/multiply.h"
 #include "ridge/ops/product/sm90.h"
+#include "ridge/ops/product/weight_only/multiply.h"
 
 namespace ridge::ops::cuda {
 
@@ -237,6 +238,7 @@ Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::Devi
   RIDGE_TRY_STATUS(device::check_workspace(workspace, plan.workspace_bytes));
   TileProblem t = make_tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
+  if (plan.path == MatmulPlan::Path::weight_only) return multiply_weight_only(t, make_output(call, t), plan, stream);
   if (t.windows)
     return input_error("no kernel config counts the pixels of this convolution: expected fewer than 2^31",
                        "use fewer images; --on cpu takes any number");

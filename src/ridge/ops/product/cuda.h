@@ -27,9 +27,10 @@ using ops::EpilogueActivation, ops::EpilogueOperand, ops::MatmulCall, ops::Matmu
 
 // Kernel and schedule of a product, chosen without measurement: a tile kernel (a config of `sm90_kernel_configs`), the
 // GEMV kernel (a few rows of D), the kernel with register loads (operands of f32 or of lines that the copy engine
-// cannot read, register_loads.h) or the plain kernel, which supports all calls.
+// cannot read, register_loads.h), the kernel for narrow weights (weight_only.h) or the plain kernel, which supports all
+// calls without narrow weights.
 struct MatmulPlan {
-  enum class Path { nothing, tiles, gemv, register_loads, plain } path = Path::plain;
+  enum class Path { nothing, tiles, gemv, register_loads, plain, weight_only } path = Path::plain;
   int config = -1;
   bool d_transposed = false;                      // True if D's columns are contiguous: D transposed is computed
   bool swapped_tile = false;                      // True if a tile of register loads has columns of D as its rows

@@ -13,6 +13,7 @@
 #include "ridge/ops/product/time/epilogue_seconds.h"
 #include "ridge/ops/product/time/plan_properties.h"
 #include "ridge/ops/product/trace.h"
+#include "ridge/ops/product/weight_only/weight_only.h"
 
 namespace ridge::ops {
 
@@ -53,8 +54,17 @@ CandidateCosts candidate_costs(const TiledProduct& x, int multiprocessors) {
           static_cast<double>(c.m + c.n) / (c.m * c.n) * 64};
 }
 
-TilePlan describe_plan(const MatmulPlan& plan, DType in) {
+TilePlan describe_plan(const MatmulPlan& plan, const MatmulProblem& problem) {
   if (plan.path == MatmulPlan::Path::nothing) return {.kernel = "nothing"};
+  if (plan.path == MatmulPlan::Path::weight_only) {
+    const WeightOnlyTile tile = weight_only_tiles[plan.config];
+    const bool is_left = is_narrow_weight(problem.a.dtype);
+    const DType weights = is_left ? problem.a.dtype : problem.b.dtype;
+    const int groups = count_row_groups(is_left ? problem.size.n : problem.size.m);
+    return {plan_name(plan), tile.lines, 8 * groups,          tile.stage_k(weights), tile.count_stages(weights, groups),
+            plan.splits,     plan.waves, describe_split(plan)};
+  }
+  const DType in = problem.a.dtype;
   if (plan.path == MatmulPlan::Path::register_loads) {
     const RegisterLoadsConfig c = register_loads_configs[plan.config];
     const int stages = ring_stages(c.n, in);
@@ -68,7 +78,8 @@ TilePlan describe_plan(const MatmulPlan& plan, DType in) {
 const char* spread_kind(const MatmulPlan& plan, const MatmulProblem& problem) {
   if (plan.path == MatmulPlan::Path::register_loads)
     return problem.a.dtype == DType::f32 ? "f32_product" : "unaligned_product";
-  if (plan.path == MatmulPlan::Path::tiles && operand_bytes(problem.a.dtype) != 2) return "narrow_product";
+  const bool is_narrow_tile = plan.path == MatmulPlan::Path::tiles && operand_bytes(problem.a.dtype) != 2;
+  if (is_narrow_tile || plan.path == MatmulPlan::Path::weight_only) return "narrow_product";
   return plan.path == MatmulPlan::Path::gemv && problem.batch > 1 ? "batched_gemv" : "product";
 }
 
@@ -103,7 +114,7 @@ std::vector<Candidate> list_next_best(const MatmulCall& call, const MatmulPlan& 
   std::set<std::string> kernels;
   for (const MatmulPlan& plan : list_candidates(call, plan_workspace_bytes, device, 2))
     if (plan != best && out.size() < max_candidates && kernels.insert(plan_name(plan)).second)
-      out.push_back({describe_plan(plan, call.problem.a.dtype),
+      out.push_back({describe_plan(plan, call.problem),
                      spread_on_device(device, spread_kind(plan, call.problem)).middle * (plan.predicted_s + epilogue_s),
                      why_not_chosen(call.problem, best, plan, device.multiprocessors)});
   return out;
@@ -142,8 +153,19 @@ TileScheduleOptions make_schedule_options(const MatmulPlan& plan, std::int64_t r
   return order;
 }
 
+// Each tile of lines of weights reads all activations, from the L2 but for the first time.
+MovedBytes count_weight_only_bytes(const MatmulCall& call, const MatmulPlan& plan) {
+  const MatmulProblem& p = call.problem;
+  const bool weights_are_right = is_narrow_weight(p.b.dtype);
+  const std::int64_t rows = weights_are_right ? p.size.m : p.size.n,
+                     activations = rows * p.size.k * operand_bytes((weights_are_right ? p.a : p.b).dtype);
+  const auto memory = static_cast<std::int64_t>(min_product_bytes(p)) + static_cast<std::int64_t>(epilogue_bytes(call));
+  return {memory + (plan.tiles - p.batch) * activations, memory};
+}
+
 MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path == MatmulPlan::Path::nothing) return {};
+  if (plan.path == MatmulPlan::Path::weight_only) return count_weight_only_bytes(given, plan);
   MatmulCall call = plan.d_transposed ? transpose_call(given) : given;
   TileScheduleOptions order = make_schedule_options(plan, call.problem.size.m, call.problem.a.dtype, device);
   const std::int64_t copied = copy_traffic_bytes(call.problem, plan);  // Includes groups without rows
@@ -193,6 +215,7 @@ std::string plan_name(const MatmulPlan& plan) {
   using Path = MatmulPlan::Path;
   if (plan.path == Path::tiles) return config_name(plan.config);
   if (plan.path == Path::register_loads) return register_loads_name(plan.config, plan.swapped_tile);
+  if (plan.path == Path::weight_only) return fmt::format("sm90_weight_only_{}", weight_only_tiles[plan.config].lines);
   return plan.path == Path::gemv ? "sm90_gemv" : "sm90_plain";
 }
 
@@ -209,7 +232,8 @@ SplitDescription describe_split(const MatmulPlan& plan) {
   if (plan.path == MatmulPlan::Path::register_loads && plan.splits > 1)
     return {"split_k", "a second kernel adds the sums of all splits of k"};
   const bool is_split =
-      plan.path == MatmulPlan::Path::tiles && (plan.splits > 1 || plan.split_mode == tile::SplitMode::stream_k);
+      (plan.path == MatmulPlan::Path::weight_only && plan.splits > 1) ||
+      (plan.path == MatmulPlan::Path::tiles && (plan.splits > 1 || plan.split_mode == tile::SplitMode::stream_k));
   return is_split ? describe_split(plan.split_mode) : SplitDescription{};
 }
 
@@ -235,14 +259,14 @@ Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
   MatmulCall call = given;
   call.problem = to_uniform_batch(given.problem);
   const double epilogue_s = predict_epilogue_seconds(call, plan, device);
-  Forecast out{.plan = describe_plan(plan, call.problem.a.dtype),
+  Forecast out{.plan = describe_plan(plan, call.problem),
                .is_main_kernel = true,
                .spread = spread_on_device(device, spread_kind(plan, call.problem))};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
   out.count_bytes = [=] { return count_moved_bytes(given, plan, device); };
   out.properties = plan_properties(given.problem, plan, device);
   out.properties->min_bytes += epilogue_bytes(call);
-  if (!given.problem.grouped && !given.problem.pixel_windows)
+  if (!given.problem.grouped && !given.problem.pixel_windows && !has_narrow_weights(given.problem))
     out.properties->padded = predict_padded(*out.properties, given.problem, device);
   if (plan.path == MatmulPlan::Path::tiles) out.candidates = list_next_best(given, plan, epilogue_s, device);
   return out;

@@ -18,6 +18,7 @@
 #include "ridge/ops/product/operands.h"
 #include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/ops/product/time/correction.h"
+#include "ridge/ops/product/weight_only/weight_only.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -134,6 +135,7 @@ TileProblem with_f32_for_tf32(TileProblem t) {
 bool has_vector_epilogue(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
   const DType in = call.problem.a.dtype, stored = result_dtype(in);
+  if (call.problem.b.dtype != in) return false;
   const int unit = 16 / operand_bytes(stored);
   const auto has_short_offsets = [&](std::int64_t line, std::int64_t step) {
     const double span = static_cast<double>(t.batch) * static_cast<double>(step) +
@@ -164,8 +166,12 @@ Reason unsupported_reason(const MatmulProblem& p) {
   if (p.batch < 0 || p.size.m < 0 || p.size.n < 0 || p.size.k < 0)
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.size.m, p.size.n,
                        p.size.k);
-  if ((!StoredFloats::contains(p.a.dtype) && !OperandDTypes::contains(p.a.dtype)) || p.a.dtype != p.b.dtype ||
-      !StoredFloats::contains(p.d.dtype))
+  if (has_narrow_weights(p)) {
+    if (auto reason = validate_narrow_weights(p)) return reason;
+  }
+  const bool are_equal =
+      (StoredFloats::contains(p.a.dtype) || OperandDTypes::contains(p.a.dtype)) && p.a.dtype == p.b.dtype;
+  if ((!are_equal && !has_narrow_weights(p)) || !StoredFloats::contains(p.d.dtype))
     return fmt::format("expected two operands of the same dtype, f32, {}, and a result of {}; found {} * {} -> {}",
                        OperandDTypes::names(), StoredFloats::names(), dtype_name(p.a.dtype), dtype_name(p.b.dtype),
                        dtype_name(p.d.dtype));
@@ -206,10 +212,10 @@ Reason unsupported_reason(const MatmulCall& call) {
                          name, data);
   if (p.pixel_windows && call.row_walk().rows > 0) return "windows: expected rows of one rank";
   for (const auto& [name, data] : {std::pair{"a", call.a}, std::pair{"b", call.b}})
-    if (is_block_scaled(p.a.dtype) && reinterpret_cast<std::uintptr_t>(data) % 16 != 0)
+    if (p.a.dtype == DType::e4m3_128 && reinterpret_cast<std::uintptr_t>(data) % 16 != 0)
       return fmt::format("{}: expected the address of a block-scaled operand to be a multiple of 16 bytes, found {}",
                          name, data);
-  const auto alignment = [](DType x) { return static_cast<std::uintptr_t>(dtype_bits(x) / 8); };
+  const auto alignment = [](DType x) { return static_cast<std::uintptr_t>(operand_bytes(x)); };
   for (const auto& [name, data, dtype] : {std::tuple{"a", call.a, p.a.dtype},
                                           {"b", call.b, p.b.dtype},
                                           {"d", static_cast<const void*>(call.d), p.d.dtype},
@@ -496,6 +502,7 @@ std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std:
 
 std::vector<MatmulPlan> list_candidates(const MatmulCall& call, std::size_t workspace_bytes,
                                         const DeviceNumbers& device, std::size_t per_config) {
+  if (has_narrow_weights(call.problem)) return list_weight_only_plans(call, device);
   const std::vector<UncorrectedPlan> found = list_uncorrected_plans(call, workspace_bytes, device);
   double fastest_s = std::numeric_limits<double>::infinity();
   for (const UncorrectedPlan& x : found) fastest_s = std::min(fastest_s, x.plan.predicted_s);
@@ -523,6 +530,7 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
     none.path = MatmulPlan::Path::nothing;
     return none;
   }
+  if (has_narrow_weights(p)) return list_weight_only_plans(call, device).front();
   std::vector<UncorrectedPlan> found = list_uncorrected_plans(call, workspace_bytes, device);
   std::stable_sort(found.begin(), found.end(), [](const UncorrectedPlan& x, const UncorrectedPlan& y) {
     return x.plan.predicted_s < y.plan.predicted_s;

@@ -91,6 +91,24 @@ Reason validate_scaled_operand(const MatmulProblem& problem);
 // a multiple of the block, and lines must begin at quads of blocks (base/block_scale.h).
 Reason validate_scaled_pair(const MatmulProblem& problem);
 
+// True for the dtypes of weights that Hopper multiplies with 16-bit floats, as they are stored. Each value is exact in
+// bf16, and those of int8 and e4m3 in f16.
+constexpr bool is_narrow_weight(DType dtype) {
+  return dtype == DType::int8 || dtype == DType::e4m3 || dtype == DType::mxfp8 || dtype == DType::mxfp4 ||
+         dtype == DType::nvfp4;
+}
+// True if one operand is narrow and the other is a 16-bit float.
+constexpr bool has_narrow_weights(const MatmulProblem& p) {
+  const auto is_16_bit = [](DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; };
+  return (is_narrow_weight(p.a.dtype) && is_16_bit(p.b.dtype)) || (is_narrow_weight(p.b.dtype) && is_16_bit(p.a.dtype));
+}
+// Returns why Hopper cannot multiply the narrow weights of a product as they are stored, or nothing if it can. They
+// must be contiguous along k, and there are up to 64 rows of 16-bit floats.
+Reason validate_narrow_weights(const MatmulProblem& problem);
+// Returns why weights should be converted in memory first: Hopper cannot multiply them as they are stored, or the copy
+// engine cannot load their lines, which must start at multiples of 16 bytes.
+Reason reason_to_convert_weights(const MatmulProblem& problem);
+
 // Returns why Hopper's copy engine cannot load the windows of A and the weights of B.
 Reason validate_pixel_windows(const MatmulProblem& problem);
 

@@ -9,11 +9,10 @@
 
 #include "ridge/tile/epilogue.h"
 #include "ridge/tile/shared_rows.h"
+#include "ridge/tile/sm90/limits.h"
 #include "ridge/tile/sm90/tap_walk.h"
 
 namespace ridge::tile {
-
-inline constexpr int max_shared_bytes = 227 * 1024;  // shared memory of a block
 
 // Swizzled rows of 128 bytes must start at multiples of 1024 bytes: the copy engine and the tensor cores swizzle by
 // address bits.

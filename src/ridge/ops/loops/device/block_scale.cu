@@ -17,8 +17,9 @@ constexpr int threads = 256, width = 8, chunk = 4096;
 template <DType type, bool in_quads> struct BlockLayout {
   static constexpr DType dtype = type;
   static constexpr DTypeInfo info = dtype_info(dtype);
-  static constexpr int block = info.block, scale_bytes = info.scale_bits / 8,
-                       bytes = scale_bytes + block * info.bits / 8, lanes = block / width;
+  // Elements without scales count as blocks of any size.
+  static constexpr int block = is_block_scaled(dtype) ? info.block : 32, scale_bytes = info.scale_bits / 8,
+                       bytes = scale_bytes + block * info.bits / 8;
   static constexpr int chunk_bytes = chunk / block * bytes;
   static_assert(chunk_bytes % 16 == 0);
   // Returns the offset of the codes of eight elements of a chunk, and that of their scale.
@@ -49,7 +50,11 @@ template <DType dtype> __device__ float load_scale(const std::uint8_t* block) {
   if constexpr (dtype == DType::e4m3_128)
     return *reinterpret_cast<const float*>(block);
   else
-    return decode_scale<dtype>(*block);
+    return is_block_scaled(dtype) ? decode_scale<dtype>(*block) : 1;
+}
+template <DType dtype> __device__ float decode_element(const std::uint8_t* codes, int i) {
+  if constexpr (dtype == DType::int8) return static_cast<float>(static_cast<std::int8_t>(codes[i]));
+  return dtype_bits(dtype) == 8 ? decode_e4m3(codes[i]) : decode_e2m1(codes[i / 2] >> i % 2 * 4);
 }
 
 // `aligned` is the number of elements of the result that one store covers.
@@ -66,8 +71,7 @@ template <class Layout, NumberFormat to, int aligned> __global__ void __launch_b
     const std::uint8_t* const codes = blocks + Layout::code_offset(element);
     float y[width];
 #pragma unroll
-    for (int i = 0; i < width; ++i)
-      y[i] = (Layout::info.bits == 8 ? decode_e4m3(codes[i]) : decode_e2m1(codes[i / 2] >> i % 2 * 4)) * scale;
+    for (int i = 0; i < width; ++i) y[i] = decode_element<Layout::dtype>(codes, i) * scale;
     tile::cuda::write<to, width, aligned, CachePolicy::cached>(result, first + element, y);
   }
 }
@@ -154,7 +158,7 @@ template <class Layout, NumberFormat from, bool is_vector> __global__ void __lau
 #pragma unroll
   for (int r = 0; r < rounds; ++r) {
     const int element = (r * threads + static_cast<int>(threadIdx.x)) * width;
-    const std::uint32_t largest = find_largest<Layout::lanes>(x[r]);
+    const std::uint32_t largest = find_largest<Layout::block / width>(x[r]);
     const float scale =
         store_scale<dtype>(largest, element % Layout::block == 0, blocks + Layout::scale_offset(element));
     store_codes<dtype>(x[r], scale, blocks + Layout::code_offset(element));
@@ -176,6 +180,13 @@ template <class F> void with_layout(DType dtype, std::int64_t elements, const F&
   }
 }
 
+// The same for a tensor that is converted, which may also be of int8 or e4m3.
+template <class F> void with_narrow_layout(DType dtype, std::int64_t elements, const F& f) {
+  if (dtype == DType::int8) return f.template operator()<BlockLayout<DType::int8, false>>();
+  if (dtype == DType::e4m3) return f.template operator()<BlockLayout<DType::e4m3, false>>();
+  with_layout(dtype, elements, f);
+}
+
 }  // namespace
 
 Status run_loops(const DequantizeLoops& l, std::span<void* const> data, CUstream_st* stream) {
@@ -183,7 +194,7 @@ Status run_loops(const DequantizeLoops& l, std::span<void* const> data, CUstream
   const auto* const from = static_cast<const std::uint8_t*>(data[0]);
   auto* const to = static_cast<char*>(data[1]);
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
-  with_layout(l.values, l.elements, [&]<class Layout>() {
+  with_narrow_layout(l.values, l.elements, [&]<class Layout>() {
     with_format(l.result, [&]<NumberFormat format>() {
       (is_aligned ? dequantize_kernel<Layout, format, 16 / tile::cuda::size_of<format>>
                   : dequantize_kernel<Layout, format, 1>)<<<blocks_for(l.elements, chunk), threads, 0, stream>>>(

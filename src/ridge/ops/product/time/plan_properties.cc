@@ -8,6 +8,7 @@
 #include "ridge/ops/product/operands.h"
 #include "ridge/ops/product/register_loads/register_loads.h"
 #include "ridge/ops/product/trace.h"
+#include "ridge/ops/product/weight_only/weight_only.h"
 
 namespace ridge::ops {
 namespace {
@@ -80,6 +81,15 @@ PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& p
     out.concurrent_items = device.multiprocessors;
     out.outside_fraction = 1 - as_double(problem.batch) * as_double(problem.size.m) * as_double(problem.size.n) /
                                    (as_double(plan.tiles) * c.m * c.n);
+  }
+  if (plan.path == MatmulPlan::Path::weight_only) {
+    const WeightOnlyTile tile = weight_only_tiles[plan.config];
+    const bool is_left = is_narrow_weight(problem.a.dtype);
+    const std::int64_t rows = is_left ? problem.size.n : problem.size.m,
+                       lines = is_left ? problem.size.m : problem.size.n;
+    out.concurrent_items = device.multiprocessors;
+    out.outside_fraction = 1 - as_double(problem.batch * rows) * as_double(lines) /
+                                   (as_double(plan.tiles) * tile.lines * 8 * count_row_groups(rows));
   }
   if (plan.path != MatmulPlan::Path::tiles) return out;
   const MatmulConfig& c = sm90_kernel_configs[plan.config];

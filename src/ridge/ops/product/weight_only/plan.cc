@@ -1,0 +1,153 @@
+// Chooses the tile and the splits of k of products with narrow weights, by a closed form.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ridge/base/ceil_div.h"
+#include "ridge/ops/fitted.h"
+#include "ridge/ops/product/closed_form.h"
+#include "ridge/ops/product/layout.h"
+#include "ridge/ops/product/time/plan_properties.h"
+#include "ridge/ops/product/weight_only/weight_only.h"
+
+namespace ridge::ops {
+
+static Reason validate_weights_on_the_right(const MatmulProblem& p) {
+  const DType weights = p.b.dtype;
+  if (p.windows || p.pixel_windows || p.grouped)
+    return fmt::format("b: expected 16-bit floats for windows or groups, found {}", dtype_name(weights));
+  if (is_block_scaled(weights) && p.a.dtype != DType::bf16)
+    return fmt::format("a: expected bf16 with {}, found {}", dtype_name(weights), dtype_name(p.a.dtype));
+  if (p.size.m > cuda::max_weight_only_rows)
+    return fmt::format("expected up to {} rows with {}, found {}", cuda::max_weight_only_rows, dtype_name(weights),
+                       p.size.m);
+  const MatrixLayout lines = canonical_layout(transpose_layout(p.b), p.size.n, p.size.k);
+  if (lines.col_stride != 1)
+    return fmt::format("{}: expected elements that are contiguous along k, found a stride of {}", dtype_name(weights),
+                       lines.col_stride);
+  if (std::max({p.batch, p.size.n, p.size.k}) > cuda::max_kernel_count)
+    return fmt::format("expected sizes of at most {} with {}", cuda::max_kernel_count, dtype_name(weights));
+  if (!is_block_scaled(weights)) return {};
+  const std::int64_t block = dtype_info(weights).block;
+  for (const std::int64_t x : {p.size.k, p.size.n > 1 ? lines.row_stride : 0, p.batch > 1 ? p.b.batch_stride : 0})
+    if (x % block != 0)
+      return fmt::format("{}: expected k and strides in multiples of {} elements, found {}", dtype_name(weights), block,
+                         x);
+  return {};
+}
+
+Reason validate_narrow_weights(const MatmulProblem& p) {
+  if (!has_narrow_weights(p))
+    return fmt::format("expected weights of int8, e4m3, mxfp8, mxfp4 or nvfp4 with bf16 or f16, found {} * {}",
+                       dtype_name(p.a.dtype), dtype_name(p.b.dtype));
+  if (is_narrow_weight(p.b.dtype)) return validate_weights_on_the_right(p);
+  if (p.grouped) return fmt::format("a: expected 16-bit floats for windows or groups, found {}", dtype_name(p.a.dtype));
+  MatmulProblem transposed = transpose_problem(p);
+  transposed.pixel_windows = p.pixel_windows;
+  transposed.windows = p.windows;
+  return validate_weights_on_the_right(transposed);
+}
+
+Reason reason_to_convert_weights(const MatmulProblem& p) {
+  if (auto reason = validate_narrow_weights(p)) return reason;
+  const bool is_left = is_narrow_weight(p.a.dtype);
+  const MatrixLayout lines =
+      canonical_layout(is_left ? p.a : transpose_layout(p.b), is_left ? p.size.m : p.size.n, p.size.k);
+  const cuda::TileOperand weights{.dtype = lines.dtype,
+                                  .extent = is_left ? p.size.m : p.size.n,
+                                  .k = p.size.k,
+                                  .line_stride = lines.row_stride,
+                                  .batch_stride = lines.batch_stride};
+  if (cuda::can_engine_read_weights(weights, p.batch)) return {};
+  return fmt::format("{}: expected lines at multiples of 16 bytes, found a stride of {} bytes", dtype_name(lines.dtype),
+                     stored_bytes(lines.dtype, lines.row_stride));
+}
+
+namespace cuda {
+namespace {
+
+constexpr int min_stages = 2;
+
+double to_double(std::int64_t x) { return static_cast<double>(x); }
+
+struct NarrowOperands {
+  TileOperand weights, x;
+};
+NarrowOperands narrow_operands(const TileProblem& t) {
+  return is_narrow_weight(t.a.dtype) ? NarrowOperands{t.a, t.b} : NarrowOperands{t.b, t.a};
+}
+
+// Returns the seconds from the end of the previous kernel to the end of this one. Loads, the conversion of weights and
+// products overlap; each tile of weights reads all activations from the L2.
+double predict_seconds(const TileProblem& t, double min_bytes, const WeightOnlyTile& tile, int splits,
+                       const DeviceNumbers& device) {
+  const KernelConstants& f = kernel_constants();
+  const auto [weights, x] = narrow_operands(t);
+  const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines}),
+                     stage_k = tile.stage_k(weights.dtype);
+  const std::int64_t stages = ceil_div(t.size.k, stage_k), items = t.batch * line_tiles * splits;
+  const double waves = to_double(ceil_div(items, std::int64_t{device.multiprocessors}));
+  const double warp_parts = to_double(stage_k / WeightOnlyTile::warp_k * (tile.lines / WeightOnlyTile::warp_lines));
+  const double part_cycles = (dtype_bits(weights.dtype) == 4 ? f.weight_part_4bit_cycles : f.weight_part_8bit_cycles) +
+                             count_row_groups(x.extent) * f.weight_group_cycles;
+  const double multiply_s =
+      waves * to_double(ceil_div(stages, std::int64_t{splits})) * warp_parts * part_cycles / device.busy_clock_hz;
+  const double x_bytes = to_double(t.batch * line_tiles) * to_double(x.extent * t.size.k) * operand_bytes(x.dtype);
+  const double wait_s = (f.weight_wait_cycles + (splits - 1) * f.weight_split_cycles) / device.clock_hz;
+  return device.launch_s + wait_s +
+         std::max({min_bytes / device.memory_bytes_per_s, (min_bytes + x_bytes) / device.l2_bytes_per_s, multiply_s});
+}
+
+// Returns the fastest plan of a tile, or nullopt if its ring has too few stages.
+std::optional<MatmulPlan> choose_splits(const TileProblem& t, double min_bytes, int config,
+                                        const DeviceNumbers& device) {
+  const WeightOnlyTile tile = weight_only_tiles[config];
+  const auto [weights, x] = narrow_operands(t);
+  if (tile.count_stages(weights.dtype, count_row_groups(x.extent)) < min_stages) return std::nullopt;
+  const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines});
+  if (line_tiles > max_kernel_count / t.batch) return std::nullopt;
+  MatmulPlan best{MatmulPlan::Path::weight_only, config, t.d_transposed};
+  best.tiles = line_tiles * t.batch;
+  const std::int64_t stages = ceil_div(t.size.k, std::int64_t{tile.stage_k(weights.dtype)});
+  for (int splits = 1; splits <= tile::max_cluster_splits; ++splits) {
+    const std::int64_t blocks = best.tiles * splits;
+    if (splits > 1 && (stages < splits || best.tiles > count_concurrent_clusters(splits, device.multiprocessors)))
+      break;
+    const double seconds = predict_seconds(t, min_bytes, tile, splits, device);
+    if (splits > 1 && best.predicted_s <= seconds) continue;
+    best.splits = splits;
+    best.predicted_s = seconds;
+    best.blocks = static_cast<int>(std::min(blocks, std::int64_t{device.multiprocessors}));
+    best.waves = ceil_div(blocks, std::int64_t{device.multiprocessors});
+  }
+  if (best.splits > 1) best.split_mode = tile::SplitMode::cluster_split_k;
+  return best;
+}
+
+}  // namespace
+
+bool can_engine_read_weights(const TileOperand& x, std::int64_t batch) {
+  const auto is_aligned = [&](std::int64_t elements) {
+    return stored_bytes(x.dtype, elements) % 16 == 0 && stored_bytes(x.dtype, elements) < std::int64_t{1} << 39;
+  };
+  return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && (x.extent <= 1 || is_aligned(x.line_stride)) &&
+         (batch == 1 || is_aligned(x.batch_stride)) &&
+         (!is_block_scaled(x.dtype) || stored_bytes(x.dtype, x.k) % 4 == 0);
+}
+
+std::vector<MatmulPlan> list_weight_only_plans(const MatmulCall& call, const DeviceNumbers& device) {
+  std::vector<MatmulPlan> out;
+  const MatmulProblem& p = call.problem;
+  if (validate_narrow_weights(p) || p.batch == 0 || p.size.m == 0 || p.size.n == 0) return out;
+  const TileProblem t = make_tile_problem(call);
+  const double min_bytes = min_product_bytes(p);
+  for (int config = 0; config < static_cast<int>(weight_only_tiles.size()); ++config)
+    if (const auto plan = choose_splits(t, min_bytes, config, device)) out.push_back(*plan);
+  std::stable_sort(out.begin(), out.end(),
+                   [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; });
+  return out;
+}
+
+}  // namespace cuda
+}  // namespace ridge::ops
