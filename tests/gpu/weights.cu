@@ -268,7 +268,8 @@ class WeightChecker {
   void force_splits(const WeightCase& c, MatmulPlan& plan) const {
     const WeightOnlyTile tile = weight_only_tiles[plan.config];
     const DType weights = (c.weights_are_left ? c.a : c.b).layout.dtype;
-    const std::int64_t stages = (c.call.problem.size.k + tile.stage_k(weights) - 1) / tile.stage_k(weights);
+    const std::int64_t stages =
+        (c.call.problem.size.k + tile.stage_k(weight_box(weights)) - 1) / tile.stage_k(weight_box(weights));
     if (c.splits == 0 || stages < c.splits ||
         plan.tiles > ops::cuda::count_concurrent_clusters(c.splits, device_.multiprocessors))
       return;

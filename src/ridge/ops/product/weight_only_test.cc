@@ -41,10 +41,10 @@ TEST(WeightOnlyPlan, FitsSharedMemoryAndRegistersOfEveryTile) {
   for (const DType weights : narrow_dtypes)
     for (const MatmulPlan& plan : list_weight_only_plans(make_call(weights, {64, 4096, 4096}), h200_numbers())) {
       const WeightOnlyTile tile = weight_only_tiles[plan.config];
-      const int stages = tile.count_stages(weights, 8);
-      EXPECT_LE(stages * tile.stage_bytes(weights, 8) + tile.sum_bytes(8) + WeightOnlyTile::barrier_bytes,
+      const int stages = tile.count_stages(weight_box(weights), 8);
+      EXPECT_LE(stages * tile.stage_bytes(weight_box(weights), 8) + tile.sum_bytes(8) + WeightOnlyTile::barrier_bytes,
                 tile::max_shared_bytes);
-      EXPECT_EQ(tile.stage_k(weights) / WeightOnlyTile::warp_k % tile.k_warps(), 0);
+      EXPECT_EQ(tile.stage_k(weight_box(weights)) / WeightOnlyTile::warp_k % tile.k_warps(), 0);
       EXPECT_LE(stages * 16, WeightOnlyTile::barrier_bytes);
       EXPECT_EQ(weight_box(weights).line_bytes % 16, 0);
     }

@@ -85,7 +85,7 @@ double predict_seconds(const TileProblem& t, double min_bytes, const WeightOnlyT
   const KernelConstants& f = kernel_constants();
   const auto [weights, x] = narrow_operands(t);
   const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines}),
-                     stage_k = tile.stage_k(weights.dtype);
+                     stage_k = tile.stage_k(weight_box(weights.dtype));
   const std::int64_t stages = ceil_div(t.size.k, stage_k), items = t.batch * line_tiles * splits;
   const double waves = to_double(ceil_div(items, std::int64_t{device.multiprocessors}));
   const double warp_parts = to_double(stage_k / WeightOnlyTile::warp_k * (tile.lines / WeightOnlyTile::warp_lines));
@@ -104,12 +104,12 @@ std::optional<MatmulPlan> choose_splits(const TileProblem& t, double min_bytes, 
                                         const DeviceNumbers& device) {
   const WeightOnlyTile tile = weight_only_tiles[config];
   const auto [weights, x] = narrow_operands(t);
-  if (tile.count_stages(weights.dtype, count_row_groups(x.extent)) < min_stages) return std::nullopt;
+  if (tile.count_stages(weight_box(weights.dtype), count_row_groups(x.extent)) < min_stages) return std::nullopt;
   const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines});
   if (line_tiles > max_kernel_count / t.batch) return std::nullopt;
   MatmulPlan best{MatmulPlan::Path::weight_only, config, t.d_transposed};
   best.tiles = line_tiles * t.batch;
-  const std::int64_t stages = ceil_div(t.size.k, std::int64_t{tile.stage_k(weights.dtype)});
+  const std::int64_t stages = ceil_div(t.size.k, std::int64_t{tile.stage_k(weight_box(weights.dtype))});
   for (int splits = 1; splits <= tile::max_cluster_splits; ++splits) {
     const std::int64_t blocks = best.tiles * splits;
     if (splits > 1 && (stages < splits || best.tiles > count_concurrent_clusters(splits, device.multiprocessors)))

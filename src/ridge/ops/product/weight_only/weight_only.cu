@@ -97,9 +97,9 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
   TILE_FN WeightOnlyKernel(const WeightOnlyArgs& args, std::uint8_t* shared)
       : p(args),
         raw(shared),
-        weight_bytes(args.tile.weight_bytes(weights)),
-        stage_bytes(args.tile.stage_bytes(weights, groups)),
-        stage_k(args.tile.stage_k(weights)) {}
+        weight_bytes(args.tile.weight_bytes(box)),
+        stage_bytes(args.tile.stage_bytes(box, groups)),
+        stage_k(args.tile.stage_k(box)) {}
 
   TILE_FN std::uint8_t* slot_at(int slot) const { return raw + slot * stage_bytes; }
   TILE_FN float* sums() const { return reinterpret_cast<float*>(raw + p.ring * stage_bytes); }
@@ -138,7 +138,7 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
     });
   }
   TILE_FN void request_weights(int slot, const BlockWork& work, int stage) const {
-    const int boxes = p.tile.boxes(weights), box_bytes = p.tile.lines * box.line_bytes;
+    const int boxes = p.tile.boxes(box), box_bytes = p.tile.lines * box.line_bytes;
     constexpr int unit_bytes_of_map = box.is_swizzled ? 1 : 4;
     sm90::expect_bytes(full(slot), boxes * box_bytes);
     for (int i = 0; i < boxes; ++i)
@@ -148,7 +148,7 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
                      full(slot));
   }
   TILE_FN void copy_weights(std::uint8_t* to, const BlockWork& work, int stage) const {
-    const int boxes = p.tile.boxes(weights), lines = p.tile.lines, box_bytes = lines * box.line_bytes;
+    const int boxes = p.tile.boxes(box), lines = p.tile.lines, box_bytes = lines * box.line_bytes;
     const std::uint8_t* const from = p.weights.data + work.batch * p.weights.batch_bytes;
 #pragma unroll 8
     for (int i = static_cast<int>(threadIdx.x) % warp_threads; i < boxes * box_bytes; i += warp_threads) {
@@ -287,10 +287,12 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
             if (u % 2 == 0) loaded[r][half].load_half(address_of(r, half), line, u / 2);
           decoded[r][half] = loaded[r][half].template decode_unit<T>(u);
         }
-      if (dtype_bits(weights) == 4 && has_rare_scales)
+      if constexpr (dtype_bits(weights) == 4) {
+        if (has_rare_scales)
 #pragma unroll
-        for (int i = 0; i < row_tiles * 2; ++i)
-          loaded[i / 2][i % 2].multiply_by_second_factor(decoded[i / 2][i % 2], u);
+          for (int i = 0; i < row_tiles * 2; ++i)
+            loaded[i / 2][i % 2].multiply_by_second_factor(decoded[i / 2][i % 2], u);
+      }
 #pragma unroll
       for (int group = 0; group < groups; ++group) {
         const uint4 columns = *reinterpret_cast<const uint4*>(x + u * unit_bytes + group * warp_threads * 16);
@@ -400,8 +402,8 @@ template <DType weights, class T, int groups>
 cudaError_t launch_kernel(const WeightOnlyArgs& args, const MatmulPlan& plan, cudaStream_t stream) {
   constexpr auto kernel = weight_only_kernel<weights, T, groups>;
   if (const cudaError_t e = device::allow_shared_memory<kernel>(tile::max_shared_bytes); e != cudaSuccess) return e;
-  const int bytes =
-      args.ring * args.tile.stage_bytes(weights, groups) + args.tile.sum_bytes(groups) + Tile::barrier_bytes;
+  const int bytes = args.ring * args.tile.stage_bytes(weight_box(weights), groups) + args.tile.sum_bytes(groups) +
+                    Tile::barrier_bytes;
   const device::LaunchShape shape{.blocks = plan.blocks,
                                   .threads = block_threads,
                                   .shared_bytes = static_cast<std::size_t>(bytes),
@@ -473,11 +475,11 @@ Status multiply_weight_only(const TileProblem& t, const tile::TargetOutput& outp
             static_cast<int>(x.extent),
             along_k && can_copy_engine_read(x, t.batch)};
   args.k = t.size.k;
-  args.stages = static_cast<int>(ceil_div(t.size.k, std::int64_t{args.tile.stage_k(w.dtype)}));
+  args.stages = static_cast<int>(ceil_div(t.size.k, std::int64_t{args.tile.stage_k(weight_box(w.dtype))}));
   args.splits = plan.splits;
   args.line_tiles = static_cast<int>(ceil_div(w.extent, std::int64_t{args.tile.lines}));
   args.items = static_cast<int>(plan.tiles);
-  args.ring = args.tile.count_stages(w.dtype, count_row_groups(x.extent));
+  args.ring = args.tile.count_stages(weight_box(w.dtype), count_row_groups(x.extent));
   args.weights_are_rows = weights_are_rows;
   args.d = {t.d, t.size.m, t.size.n, t.d_line_stride, t.d_batch_stride, output};
   return device::to_status(launch_dtypes(w.dtype, x.dtype, args, plan, stream), "launching the product");

@@ -36,19 +36,20 @@ struct WeightOnlyTile {
   static constexpr int max_stages = 8, barrier_bytes = 256;
   int lines = 0;  // 64, 128 or 256
   constexpr int k_warps() const { return multiplying_warps * warp_lines / lines; }
-  // Returns the boxes along k of a stage, enough for all warps of the same lines.
-  constexpr int boxes(DType weights) const { return std::max(1, k_warps() * warp_k / weight_box(weights).k); }
-  constexpr int stage_k(DType weights) const { return boxes(weights) * weight_box(weights).k; }
-  constexpr int weight_bytes(DType weights) const { return boxes(weights) * lines * weight_box(weights).line_bytes; }
+  // Returns the boxes along k of a stage, enough for all warps of the same lines. Kernels pass boxes as constants: a
+  // device cannot read the table of dtypes, which `weight_box` does.
+  constexpr int boxes(WeightBox box) const { return std::max(1, k_warps() * warp_k / box.k); }
+  constexpr int stage_k(WeightBox box) const { return boxes(box) * box.k; }
+  constexpr int weight_bytes(WeightBox box) const { return boxes(box) * lines * box.line_bytes; }
   // `groups` is the number of groups of eight rows of activations, 1, 2, 4 or 8.
-  constexpr int stage_bytes(DType weights, int groups) const {
-    return weight_bytes(weights) + stage_k(weights) * groups * 8 * 2;
+  constexpr int stage_bytes(WeightBox box, int groups) const {
+    return weight_bytes(box) + stage_k(box) * groups * 8 * 2;
   }
   // Sums have a padding of four floats for each line or row.
   constexpr int sum_bytes(int groups) const { return 4 * std::max(groups * 8 * (lines + 4), lines * (groups * 8 + 4)); }
-  constexpr int count_stages(DType weights, int groups) const {
+  constexpr int count_stages(WeightBox box, int groups) const {
     return std::min(max_stages,
-                    (tile::max_shared_bytes - barrier_bytes - sum_bytes(groups)) / stage_bytes(weights, groups));
+                    (tile::max_shared_bytes - barrier_bytes - sum_bytes(groups)) / stage_bytes(box, groups));
   }
 };
 inline constexpr std::array weight_only_tiles = {WeightOnlyTile{64}, WeightOnlyTile{128}, WeightOnlyTile{256}};
