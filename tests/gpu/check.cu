@@ -36,7 +36,7 @@ __global__ void fill_matrix(void* data, PaddedOperand s, ElementFormat format, V
        i += std::int64_t{gridDim.x} * blockDim.x) {
     const std::int64_t b = i / (s.rows * s.cols), r = i / s.cols % s.rows, c = i % s.cols;
     write_element(format, data, b * s.layout.batch_stride + r * s.layout.row_stride + c * s.layout.col_stride,
-                  r == nan_row ? nanf("") : random_value(kind, static_cast<std::uint64_t>(i), seed));
+                  r == nan_row ? nanf("") : random_value(kind, static_cast<std::uint64_t>(i), seed), all);
   }
 }
 
@@ -123,7 +123,9 @@ __device__ void apply_epilogue(const CheckInput& x, double sum, double magnitude
 
 __global__ void find_max_error(CheckInput x, ErrorSummary* summary) {
   const ElementFormat in = element_format(x.p.a.dtype), out = element_format(x.p.d.dtype);
-  const std::int64_t all = x.p.batch * x.p.size.m * x.p.size.n;
+  const std::int64_t all = x.p.batch * x.p.size.m * x.p.size.n,
+                     a_elements = (x.p.a.batch_stride == 0 ? 1 : x.p.batch) * x.p.size.m * x.p.size.k,
+                     b_elements = (x.p.b.batch_stride == 0 ? 1 : x.p.batch) * x.p.size.n * x.p.size.k;
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
        i += std::int64_t{gridDim.x} * blockDim.x) {
     const std::int64_t b = i / (x.p.size.m * x.p.size.n), r = i / x.p.size.n % x.p.size.m, c = i % x.p.size.n;
@@ -131,8 +133,8 @@ __global__ void find_max_error(CheckInput x, ErrorSummary* summary) {
     double sum = 0, magnitude = 0;
     for (std::int64_t k = 0; k < x.p.size.k; ++k) {
       const double product =
-          read_element(in, x.a, b * x.p.a.batch_stride + r * x.p.a.row_stride + k * x.p.a.col_stride) *
-          read_element(in, x.b, b * x.p.b.batch_stride + k * x.p.b.row_stride + c * x.p.b.col_stride);
+          read_element(in, x.a, b * x.p.a.batch_stride + r * x.p.a.row_stride + k * x.p.a.col_stride, a_elements) *
+          read_element(in, x.b, b * x.p.b.batch_stride + k * x.p.b.row_stride + c * x.p.b.col_stride, b_elements);
       sum += product;
       magnitude += fabs(product);
     }
@@ -535,15 +537,16 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
     p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
-  if (is_scaled) {  // whole blocks along k, in lines of whole blocks that begin at multiples of 16 bytes
+  if (is_scaled) {  // whole blocks along k, in lines without gaps
     c.gemv = false;
     c.candidate = -1;
     c.a_offset = c.b_offset = 0;
     p.size.k = (p.size.k + 127) / 128 * 128;
-    const std::int64_t line = (p.size.k + 511) / 512 * 512 + (r.one_in(4) ? 512 : 0);
-    const bool shared_b = r.one_in(4);
-    p.a = {in, line, 1, line * p.size.m};
-    p.b = {in, 1, line, shared_b ? 0 : line * p.size.n};
+    const std::int64_t k = p.size.k;
+    p.a = {in, k, 1, k * p.size.m};
+    p.b = {in, 1, k, r.one_in(4) ? 0 : k * p.size.n};
+    if (r.one_in(4)) p.a = {in, p.batch * k, 1, k};  // Lines of the matrices alternate
+    if (r.one_in(4)) p.b = {in, 1, p.batch * k, k};
   }
   c.runs = r.one_in(25) ? 10 : 2;
   const bool is_grouped = c.config >= 0 && ops::sm90_kernel_configs[static_cast<std::size_t>(c.config)].grouped;

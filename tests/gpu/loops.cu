@@ -82,7 +82,10 @@ class CaseTensors {
       memory.push_back(std::make_unique<GuardedMemory>(
           each.data->size(), random_.flip() ? GuardedMemory::Side::before : GuardedMemory::Side::after));
       std::vector<char> bytes(each.data->data(), each.data->data() + each.data->size());
-      if (has_quads(each)) reorder_for_device(bytes.data(), static_cast<std::int64_t>(bytes.size()));
+      if (has_planes_on_devices(each.dtype)) {
+        const std::int64_t blocks = count_blocks(each);
+        split_blocks(each.data->data(), blocks, bytes.data(), bytes.data() + blocks * BlockPlanes::block);
+      }
       check_cuda(cudaMemcpy(memory.back()->data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
                  "copying there");
       host.push_back(each.data->data());
@@ -94,7 +97,11 @@ class CaseTensors {
     run_on_device(l, device);
     check_cuda(cudaMemcpy(again.data(), memory.back()->data(), found.size(), cudaMemcpyDeviceToHost), "copying back");
     if (std::memcmp(found.data(), again.data(), found.size()) != 0) return static_cast<std::int64_t>(found.size());
-    if (has_quads(tensors_.back())) reorder_for_host(found.data(), static_cast<std::int64_t>(found.size()));
+    if (has_planes_on_devices(tensors_.back().dtype)) {
+      const std::vector<char> planes(found.data(), found.data() + found.size());
+      const std::int64_t blocks = count_blocks(tensors_.back());
+      join_blocks(planes.data(), planes.data() + blocks * BlockPlanes::block, blocks, found.data());
+    }
     if (prepare_host) prepare_host();
     const GuardedBuffer scratch(4 * found.size() + 4);  // f32 sums of a scatter
     if constexpr (std::is_same_v<Loops, ops::GatherScatterLoops>) host.push_back(scratch.data());
@@ -103,8 +110,8 @@ class CaseTensors {
   }
 
  private:
-  static bool has_quads(const HostTensor& x) {
-    return x.dtype == DType::e4m3_128 && x.data->size() % BlockQuad::bytes == 0;
+  static std::int64_t count_blocks(const HostTensor& x) {
+    return static_cast<std::int64_t>(x.data->size()) / stored_bytes(x.dtype, dtype_info(x.dtype).block);
   }
   template <class Loops> void run_on_device(const Loops& l, std::span<void* const> data) {
     std::size_t bytes = 0;

@@ -29,26 +29,29 @@ __device__ inline float random_value(ValueKind kind, std::uint64_t i, std::uint3
               v = static_cast<float>(g >> 8) * (1.0f / 16777216.0f);
   return sqrtf(-2.f * logf(u)) * cospif(2.f * v);
 }
-__device__ inline void write_element(ElementFormat format, void* data, std::int64_t i, float x) {
+// `elements` is the number of elements of a tensor of e4m3_128, whose scales follow them.
+__device__ inline void write_element(ElementFormat format, void* data, std::int64_t i, float x,
+                                     std::int64_t elements = 0) {
   if (format == ElementFormat::f32) static_cast<float*>(data)[i] = x;
   if (format == ElementFormat::bf16) static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
   if (format == ElementFormat::e4m3) static_cast<__nv_fp8_e4m3*>(data)[i] = __nv_fp8_e4m3(x);
   if (format == ElementFormat::f16) static_cast<__half*>(data)[i] = __float2half(x);
   if (format == ElementFormat::e4m3_128) {
     char* const bytes = static_cast<char*>(data);
-    *reinterpret_cast<__nv_fp8_e4m3*>(bytes + BlockQuad::element_offset(i)) = __nv_fp8_e4m3(x);
+    reinterpret_cast<__nv_fp8_e4m3*>(bytes)[i] = __nv_fp8_e4m3(x);
     // Scales have few bits, so that sums of integers are exact.
-    if (i % BlockQuad::block == 0)
-      *reinterpret_cast<float*>(bytes + BlockQuad::scale_offset(i)) =
-          0.5f + static_cast<float>(i / BlockQuad::block % 3) * 0.25f;
+    if (i % BlockPlanes::block == 0)
+      *reinterpret_cast<float*>(bytes + BlockPlanes::scale_offset(i, elements)) =
+          0.5f + static_cast<float>(i / BlockPlanes::block % 3) * 0.25f;
   }
 }
-__device__ inline double read_element(ElementFormat format, const void* data, std::int64_t i) {
+__device__ inline double read_element(ElementFormat format, const void* data, std::int64_t i,
+                                      std::int64_t elements = 0) {
   if (format == ElementFormat::f32) return static_cast<const float*>(data)[i];
   if (format == ElementFormat::e4m3_128) {
     const char* const bytes = static_cast<const char*>(data);
-    return double{*reinterpret_cast<const float*>(bytes + BlockQuad::scale_offset(i))} *
-           float(*reinterpret_cast<const __nv_fp8_e4m3*>(bytes + BlockQuad::element_offset(i)));
+    return double{*reinterpret_cast<const float*>(bytes + BlockPlanes::scale_offset(i, elements))} *
+           float(reinterpret_cast<const __nv_fp8_e4m3*>(bytes)[i]);
   }
   if (format == ElementFormat::e4m3) return float(static_cast<const __nv_fp8_e4m3*>(data)[i]);
   if (format == ElementFormat::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);

@@ -83,25 +83,26 @@ int element_code(double quotient, const DTypeInfo& format) {
 
 }  // namespace
 
-// Moves the scales and elements of each quad; `to_quads` is the direction.
-static void reorder_blocks(void* data, std::int64_t bytes, bool to_quads) {
-  constexpr int scale = sizeof(float), block = BlockQuad::block;
-  for (auto* quad = static_cast<std::uint8_t*>(data); bytes > 0; quad += BlockQuad::bytes, bytes -= BlockQuad::bytes) {
-    std::uint8_t before[BlockQuad::bytes];
-    std::memcpy(before, quad, sizeof before);
-    const auto move = [&](std::int64_t in_quads, std::int64_t one_by_one, int size) {
-      std::memcpy(quad + (to_quads ? in_quads : one_by_one), before + (to_quads ? one_by_one : in_quads),
-                  static_cast<std::size_t>(size));
-    };
-    for (int i = 0; i < BlockQuad::elements / block; ++i) {
-      const std::int64_t alone = std::int64_t{i} * (scale + block);
-      move(BlockQuad::scale_offset(i * block), alone, scale);
-      move(BlockQuad::element_offset(i * block), alone + scale, block);
-    }
+void split_blocks(const void* blocks, std::int64_t count, void* elements, void* scales) {
+  constexpr int scale = BlockPlanes::scale_bytes, block = BlockPlanes::block;
+  const auto* from = static_cast<const std::uint8_t*>(blocks);
+  auto* to = static_cast<std::uint8_t*>(elements);
+  auto* to_scale = static_cast<std::uint8_t*>(scales);
+  for (; count > 0; --count, from += scale + block, to += block, to_scale += scale) {
+    std::memcpy(to_scale, from, scale);
+    std::memcpy(to, from + scale, block);
   }
 }
-void reorder_for_device(void* data, std::int64_t bytes) { reorder_blocks(data, bytes, true); }
-void reorder_for_host(void* data, std::int64_t bytes) { reorder_blocks(data, bytes, false); }
+void join_blocks(const void* elements, const void* scales, std::int64_t count, void* blocks) {
+  constexpr int scale = BlockPlanes::scale_bytes, block = BlockPlanes::block;
+  const auto* from = static_cast<const std::uint8_t*>(elements);
+  const auto* from_scale = static_cast<const std::uint8_t*>(scales);
+  auto* to = static_cast<std::uint8_t*>(blocks);
+  for (; count > 0; --count, to += scale + block, from += block, from_scale += scale) {
+    std::memcpy(to, from_scale, scale);
+    std::memcpy(to + scale, from, block);
+  }
+}
 
 double load_scaled_element(DType dtype, const void* data, std::int64_t element) {
   const DTypeInfo& format = dtype_info(dtype);

@@ -12,26 +12,20 @@
 
 namespace ridge {
 
-// Four blocks of e4m3_128 as devices store them: four scales, then 512 elements, so that every part begins at a
-// multiple of 16 bytes, as the copy engine (TMA) needs. Tensors whose number of elements is a multiple of 512 are
-// stored in this way on devices.
-struct BlockQuad {
-  static constexpr int block = dtype_info(DType::e4m3_128).block, elements = 4 * block,
-                       scale_bytes = 4 * static_cast<int>(sizeof(float)), bytes = scale_bytes + elements;
-  // Return where element i of a tensor is, and where its scale is, in bytes.
-  static constexpr std::int64_t element_offset(std::int64_t i) {
-    return i / elements * bytes + scale_bytes + i % elements;
-  }
-  static constexpr std::int64_t scale_offset(std::int64_t i) {
-    return i / elements * bytes + i % elements / block * static_cast<int>(sizeof(float));
+// e4m3_128 as devices store it: all elements of a tensor, one byte each, and then their f32 scales. The lines of a
+// matrix then begin where those of e4m3 do, and the copy engine (TMA) loads elements alone.
+struct BlockPlanes {
+  static constexpr int block = dtype_info(DType::e4m3_128).block, scale_bytes = sizeof(float);
+  static constexpr int quad = 4, quad_bytes = quad * scale_bytes;  // Scales that a thread loads together
+  // Returns where the scale of element i of a tensor of `elements` is, in bytes; the element itself is byte i.
+  static constexpr std::int64_t scale_offset(std::int64_t i, std::int64_t elements) {
+    return elements + i / block * scale_bytes;
   }
 };
-constexpr bool has_quads_on_devices(DType dtype, std::int64_t elements) {
-  return dtype == DType::e4m3_128 && elements % BlockQuad::elements == 0;
-}
-// Change the order of `bytes` of blocks, which are whole quads, from that of hosts to that of devices, and back.
-void reorder_for_device(void* data, std::int64_t bytes);
-void reorder_for_host(void* data, std::int64_t bytes);
+constexpr bool has_planes_on_devices(DType dtype) { return dtype == DType::e4m3_128; }
+// Copy `count` blocks of e4m3_128 between the order of hosts and two planes.
+void split_blocks(const void* blocks, std::int64_t count, void* elements, void* scales);
+void join_blocks(const void* elements, const void* scales, std::int64_t count, void* blocks);
 
 double load_scaled_element(DType dtype, const void* data, std::int64_t element);
 // Stores `dtype_info(dtype).block` values as block number `block`.

@@ -73,28 +73,25 @@ TEST(BlockScale, RoundsToTheNearest) {
   }
 }
 
-// Devices store quads of blocks, hosts one block after the other.
-TEST(BlockScale, QuadsHaveTheSameElementsAndScales) {
-  constexpr std::int64_t elements = 3 * BlockQuad::elements;
+// Devices store a plane of elements and one of scales, hosts one block after the other.
+TEST(BlockScale, PlanesHaveTheSameElementsAndScales) {
+  constexpr std::int64_t blocks = 13, elements = blocks * BlockPlanes::block;
   std::vector<double> values(elements);
   for (std::int64_t i = 0; i < elements; ++i) values[i] = std::ldexp(static_cast<double>(i % 97 - 40), i / 128 % 5);
-  std::vector<std::uint8_t> data(stored_bytes(DType::e4m3_128, elements));
-  for (std::int64_t block = 0; block < elements / BlockQuad::block; ++block)
-    store_scaled_block(DType::e4m3_128, data.data(), block, values.data() + block * BlockQuad::block);
-  const std::vector<std::uint8_t> before = data;
-  reorder_for_device(data.data(), static_cast<std::int64_t>(data.size()));
+  std::vector<std::uint8_t> data(stored_bytes(DType::e4m3_128, elements)), planes(data.size()), joined(data.size());
+  for (std::int64_t block = 0; block < blocks; ++block)
+    store_scaled_block(DType::e4m3_128, data.data(), block, values.data() + block * BlockPlanes::block);
+  split_blocks(data.data(), blocks, planes.data(), planes.data() + elements);
   for (std::int64_t i = 0; i < elements; ++i) {
     float scale = 0;
-    std::memcpy(&scale, data.data() + BlockQuad::scale_offset(i), sizeof scale);
-    const double element = to_float(E4m3{data[BlockQuad::element_offset(i)]});
-    ASSERT_EQ(scale * element, load_scaled_element(DType::e4m3_128, before.data(), i)) << i;
+    std::memcpy(&scale, planes.data() + BlockPlanes::scale_offset(i, elements), sizeof scale);
+    const double element = to_float(E4m3{planes[i]});
+    ASSERT_EQ(scale * element, load_scaled_element(DType::e4m3_128, data.data(), i)) << i;
   }
-  EXPECT_EQ(BlockQuad::element_offset(BlockQuad::elements) % 16, 0);
-  reorder_for_host(data.data(), static_cast<std::int64_t>(data.size()));
-  EXPECT_EQ(data, before);
-  EXPECT_TRUE(has_quads_on_devices(DType::e4m3_128, 1024));
-  EXPECT_FALSE(has_quads_on_devices(DType::e4m3_128, 640));
-  EXPECT_FALSE(has_quads_on_devices(DType::mxfp8, 1024));
+  join_blocks(planes.data(), planes.data() + elements, blocks, joined.data());
+  EXPECT_EQ(joined, data);
+  EXPECT_TRUE(has_planes_on_devices(DType::e4m3_128));
+  EXPECT_FALSE(has_planes_on_devices(DType::mxfp8));
 }
 
 TEST(ScaleBlockBits, CountScales) {

@@ -45,18 +45,16 @@ class HostTransfer {
   }
 
   Status copy_to_device(const Array& from, std::byte* to) const {
-    const bool in_quads = has_quads_on_devices(from.dtype, from.elements);
-    return for_each_block(array_bytes(from), [&](std::int64_t at, std::int64_t bytes) -> Status {
+    if (has_planes_on_devices(from.dtype)) return copy_blocks_to_device(from, to);
+    return for_each_part(array_bytes(from), 1, [&](std::int64_t at, std::int64_t bytes) -> Status {
       std::memcpy(pinned_.data(), from.data + at, bytes);
-      if (in_quads) reorder_for_device(pinned_.data(), bytes);
       return wait_after(queue_.copy(to + at, pinned_.data(), bytes));
     });
   }
   Status copy_to_host(const std::byte* from, const Array& to) const {
-    const bool in_quads = has_quads_on_devices(to.dtype, to.elements);
-    return for_each_block(array_bytes(to), [&](std::int64_t at, std::int64_t bytes) -> Status {
+    if (has_planes_on_devices(to.dtype)) return copy_blocks_to_host(from, to);
+    return for_each_part(array_bytes(to), 1, [&](std::int64_t at, std::int64_t bytes) -> Status {
       RIDGE_TRY_STATUS(wait_after(queue_.copy(pinned_.data(), from + at, bytes)));
-      if (in_quads) reorder_for_host(pinned_.data(), bytes);
       std::memcpy(to.data + at, pinned_.data(), bytes);
       return Done{};
     });
@@ -82,11 +80,36 @@ class HostTransfer {
  private:
   HostTransfer(const device::Queue& queue, device::DeviceBuffer pinned) : queue_(queue), pinned_(std::move(pinned)) {}
   Status wait_after(const Status& queued) const { return queued ? queue_.synchronize() : queued; }
-  template <class Work> Status for_each_block(std::int64_t bytes, const Work& work) const {
-    constexpr std::int64_t step = staged_bytes / BlockQuad::bytes * BlockQuad::bytes;  // a quad is in one piece
-    for (std::int64_t at = 0; at < bytes; at += step) RIDGE_TRY_STATUS(work(at, std::min(step, bytes - at)));
+  // Calls work(first, count) for parts of an array of `count` items, which pinned memory has room for.
+  template <class Work> static Status for_each_part(std::int64_t count, std::int64_t item_bytes, const Work& work) {
+    const std::int64_t step = staged_bytes / item_bytes;
+    for (std::int64_t first = 0; first < count; first += step)
+      RIDGE_TRY_STATUS(work(first, std::min(step, count - first)));
     return Done{};
   }
+  // Copy blocks of e4m3_128, whose elements and scales have separate planes on a device.
+  Status copy_blocks_to_device(const Array& from, std::byte* to) const {
+    return for_each_part(
+        from.elements / BlockPlanes::block, block_bytes, [&](std::int64_t first, std::int64_t blocks) -> Status {
+          std::byte* const scales = pinned_.data() + blocks * BlockPlanes::block;
+          split_blocks(from.data + first * block_bytes, blocks, pinned_.data(), scales);
+          RIDGE_TRY_STATUS(queue_.copy(to + first * BlockPlanes::block, pinned_.data(), blocks * BlockPlanes::block));
+          return wait_after(queue_.copy(to + from.elements + first * BlockPlanes::scale_bytes, scales,
+                                        blocks * BlockPlanes::scale_bytes));
+        });
+  }
+  Status copy_blocks_to_host(const std::byte* from, const Array& to) const {
+    return for_each_part(
+        to.elements / BlockPlanes::block, block_bytes, [&](std::int64_t first, std::int64_t blocks) -> Status {
+          std::byte* const scales = pinned_.data() + blocks * BlockPlanes::block;
+          RIDGE_TRY_STATUS(queue_.copy(pinned_.data(), from + first * BlockPlanes::block, blocks * BlockPlanes::block));
+          RIDGE_TRY_STATUS(wait_after(queue_.copy(scales, from + to.elements + first * BlockPlanes::scale_bytes,
+                                                  blocks * BlockPlanes::scale_bytes)));
+          join_blocks(pinned_.data(), scales, blocks, to.data + first * block_bytes);
+          return Done{};
+        });
+  }
+  static constexpr std::int64_t block_bytes = stored_bytes(DType::e4m3_128, BlockPlanes::block);
   const device::Queue& queue_;
   device::DeviceBuffer pinned_;
 };

@@ -98,11 +98,13 @@ struct Matrix {
   const ComputedOperand* computed = nullptr;  // if not null, makes the elements; data and strides are unused
 };
 
-// The scales of an operand of e4m3_128, whose lines consist of quads of blocks (base/block_scale.h): those of quad q of
-// line r of product i are the four floats at data + i*batch_bytes + r*line_bytes + q*BlockQuad::bytes.
+// The scales of an operand of e4m3_128, which follow its elements in memory (base/block_scale.h): that of block b of
+// line r of product i is data[i * batch_stride + r * line_stride + b], for `blocks` blocks of each line.
 struct BlockScales {
-  const char* data = nullptr;
-  Index lines = 0, line_bytes = 0, batch_bytes = 0;
+  const float* data = nullptr;
+  Index lines = 0, line_stride = 0, batch_stride = 0;
+  int blocks = 0;
+  bool has_aligned_quads = false;  // True if each group of four scales of a line begins at a multiple of 16 bytes
 };
 
 // An operand divided into tiles of type Tile_. Its rows correspond to the output's rows or columns (`Along`: Row or

@@ -310,8 +310,8 @@ constexpr MatmulConfig kernel_config(int config, DType operand) {
   if (!is_block_scaled(operand)) return out;
   out.scales_blocks = true;
   const int ring_bytes = out.stages * (out.m + out.n) * out.k,
-            scale_bytes = 2 * out.consumers * out.n * BlockQuad::scale_bytes;
-  out.k = BlockQuad::block;
+            scale_bytes = 2 * out.consumers * out.n * BlockPlanes::quad_bytes;
+  out.k = BlockPlanes::block;
   out.stages = (ring_bytes - scale_bytes) / ((out.m + out.n) * out.k);
   return out;
 }

@@ -39,11 +39,6 @@ Result<CompiledConfig> find_kernel(int config, DType in) {
   });
 }
 
-// Returns the elements of the quads of blocks of a line with k elements.
-std::int64_t round_up_to_quads(std::int64_t k) {
-  return ceil_div(k, std::int64_t{BlockQuad::elements}) * BlockQuad::elements;
-}
-
 struct LoadBox {
   int rows, depth, loading_blocks;
 };
@@ -52,20 +47,26 @@ struct LoadBox {
 bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batch, LoadBox tile) {
   const int swizzled = swizzled_elements(x.dtype);
   to.batched = batch > 1 && x.batch_stride != 0;
-  device::MatrixBatch lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
-                            to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
-  if (is_block_scaled(x.dtype))  // Describes lines in bytes, because an e4m3 element is one byte
-    lines = {lines.data,     x.bytes(round_up_to_quads(x.k)), lines.lines,
-             lines.matrices, x.bytes(lines.line_stride),      x.bytes(lines.matrix_stride)};
+  const device::MatrixBatch lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
+                                  to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
   const int rows = tile.rows / tile.loading_blocks;
   const int depth = rows % swizzled == 0 ? tile.depth : tile.depth / tile.loading_blocks;
   const device::TensorMapBox box = {swizzled, x.major == Major::k ? rows : depth};
   return device::encode_tensor_map(to.map, lines, is_block_scaled(x.dtype) ? DType::e4m3 : x.dtype, box, true);
 }
 
-// Returns the scales of an operand of e4m3_128.
+// Returns the scales of an operand of e4m3_128, which follow its elements. Its lines have no gaps
+// (`validate_scaled_pair`).
 tile::BlockScales find_scales(const TileOperand& x, std::int64_t batch) {
-  return {static_cast<const char*>(x.data), x.extent, x.bytes(x.line_stride), batch > 1 ? x.bytes(x.batch_stride) : 0};
+  constexpr int block = BlockPlanes::block, quad = BlockPlanes::quad;
+  const std::int64_t matrices = batch > 1 && x.batch_stride != 0 ? batch : 1, elements = matrices * x.extent * x.k;
+  tile::BlockScales out{.data = reinterpret_cast<const float*>(static_cast<const char*>(x.data) + elements),
+                        .lines = x.extent,
+                        .line_stride = x.line_stride / block,
+                        .batch_stride = batch > 1 ? x.batch_stride / block : 0,
+                        .blocks = static_cast<int>(x.k / block)};
+  out.has_aligned_quads = out.blocks % quad == 0 && out.line_stride % quad == 0 && out.batch_stride % quad == 0;
+  return out;
 }
 
 // Sets the order of k, and the tensor maps of a convolution's pixels and weights.

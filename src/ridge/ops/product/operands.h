@@ -19,8 +19,11 @@ struct TileOperand {  // An operand of `extent` x k elements
   std::optional<std::int64_t> stored_elements = {};  // Elements of a matrix in memory, if not extent * k
   std::int64_t contiguous_extent() const { return major == tile::Major::k ? k : extent; }
   std::int64_t line_count() const { return major == tile::Major::k ? extent : k; }
-  // Returns the bytes of elements; of whole blocks, with their scales, if the operand is block-scaled.
-  std::int64_t bytes(std::int64_t elements) const { return stored_bytes(dtype, elements); }
+  // Returns the bytes between two elements that are `elements` apart. Blocks of narrow weights have their scales
+  // between them, those of e4m3_128 behind all elements.
+  std::int64_t bytes(std::int64_t elements) const {
+    return has_planes_on_devices(dtype) ? elements : stored_bytes(dtype, elements);
+  }
 };
 
 struct TileProblem {  // A product whose D is m x n with contiguous rows

@@ -57,7 +57,7 @@ TileOperand with_contiguous_k(const TileOperand& x) {
 }
 
 std::int64_t copy_line_stride(const TileOperand& x) {
-  const int step = is_block_scaled(x.dtype) ? BlockQuad::elements : swizzled_elements(x.dtype);
+  const int step = swizzled_elements(x.dtype);
   return ceil_div(std::max<std::int64_t>(x.contiguous_extent(), 1), step) * step;
 }
 
@@ -73,7 +73,6 @@ bool can_copy_engine_read(const TileOperand& x, std::int64_t batch) {
 }
 
 int line_alignment(const TileOperand& x) {
-  if (is_block_scaled(x.dtype)) return BlockQuad::scale_bytes;  // The elements of a quad begin behind its scales
   return static_cast<int>(std::gcd<std::int64_t>(x.bytes(x.line_stride), swizzle_bytes));
 }
 

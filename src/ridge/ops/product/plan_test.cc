@@ -60,10 +60,14 @@ TEST(MatmulPlan, ScaledBlocksAreMultipliedByTilesWithoutCopies) {
     EXPECT_FALSE(plan.copy_a || plan.copy_b) << m;
     EXPECT_NE(sm90_kernel_configs[static_cast<std::size_t>(plan.config)].roles, tile::Roles::pingpong) << m;
   }
-  EXPECT_EQ(unsupported_reason(call(8, 640, 640)).text(),
-            "a: expected strides in multiples of 512 elements, found 640");
-  EXPECT_FALSE(unsupported_reason(call(8, 640, 1024)));
-  EXPECT_EQ(unsupported_reason(call(8, 600, 1024)).text(), "k: expected a multiple of 128, found 600");
+  EXPECT_FALSE(unsupported_reason(call(8, 640, 640)));
+  EXPECT_EQ(unsupported_reason(call(8, 640, 1024)).text(),
+            "a: expected lines of 640 elements without gaps, found strides of 1024 and 0 elements");
+  EXPECT_EQ(unsupported_reason(call(8, 600, 600)).text(), "k: expected a multiple of 128, found 600");
+  MatmulCall batched = call(8, 640, 3 * 640);
+  batched.problem.batch = 3;
+  batched.problem.a.batch_stride = batched.problem.b.batch_stride = 640;
+  EXPECT_FALSE(unsupported_reason(batched));
   MatmulCall crooked = call(8, 512, 512);
   crooked.a = placeholder_pointer((1 << 20) + 8);
   EXPECT_EQ(unsupported_reason(crooked).text(),

@@ -87,8 +87,8 @@ constexpr DType multiplied_dtype(DType operand, DType other) { return is_block_s
 // f32, or bf16 if that is exact (all block-scaled dtypes but e4m3_128).
 Reason validate_scaled_operand(const MatmulProblem& problem);
 
-// Returns why a device cannot multiply two operands of e4m3_128 as they are stored: in both, k must be contiguous and
-// a multiple of the block, and lines must begin at quads of blocks (base/block_scale.h).
+// Returns why a device cannot multiply two operands of e4m3_128 as they are stored (`BlockPlanes` in
+// base/block_scale.h): in both, k must be contiguous and a multiple of the block, and lines have no gaps.
 Reason validate_scaled_pair(const MatmulProblem& problem);
 
 // True for the dtypes of weights that Hopper multiplies with 16-bit floats, as they are stored. Each value is exact in

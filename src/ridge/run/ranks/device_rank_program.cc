@@ -146,13 +146,13 @@ Status DeviceRankProgram::upload_slots() const {
     const int slot = static_cast<int>(s);
     if (!rank_program_->is_stored(slot) || bytes_of(rank_program_->slot_array(slot)) == 0) continue;
     const Array array = rank_program_->slot_array(slot);
-    std::vector<std::byte> in_quads;
-    if (has_quads_on_devices(array.dtype, array.elements)) {
-      in_quads.assign(array.data, array.data + bytes_of(array));
-      reorder_for_device(in_quads.data(), bytes_of(array));
+    std::vector<std::byte> planes;
+    if (has_planes_on_devices(array.dtype)) {
+      planes.resize(static_cast<std::size_t>(bytes_of(array)));
+      split_blocks(array.data, array.elements / BlockPlanes::block, planes.data(), planes.data() + array.elements);
     }
     RIDGE_TRY_STATUS(
-        queue_.copy(slots_.address_of(slot), in_quads.empty() ? array.data : in_quads.data(), bytes_of(array)));
+        queue_.copy(slots_.address_of(slot), planes.empty() ? array.data : planes.data(), bytes_of(array)));
     RIDGE_TRY_STATUS(queue_.synchronize());
   }
   return Done{};
@@ -168,7 +168,10 @@ Status DeviceRankProgram::download_slots() const {
     const Array array = rank_program_->slot_array(slot);
     RIDGE_TRY_STATUS(queue_.copy(array.data, slots_.address_of(slot), bytes_of(array)));
     RIDGE_TRY_STATUS(queue_.synchronize());
-    if (has_quads_on_devices(array.dtype, array.elements)) reorder_for_host(array.data, bytes_of(array));
+    if (has_planes_on_devices(array.dtype)) {
+      const std::vector<std::byte> planes(array.data, array.data + bytes_of(array));
+      join_blocks(planes.data(), planes.data() + array.elements, array.elements / BlockPlanes::block, array.data);
+    }
   }
   return nccl_groups_.world() != nullptr ? nccl_groups_.world()->check_async_error() : Status(Done{});
 }

@@ -267,11 +267,14 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   struct NoScalesInRegisters {};
   std::conditional_t<has_block_scales<Kernel>, ScalesInRegisters, NoScalesInRegisters> scales;
 
-  // Returns the scales of four blocks of a line, and zeros beyond the last line.
+  // Returns the scales of four blocks of a line, and zeros beyond the last line and block.
   TILE_FN static float4 load_quad(const BlockScales& x, int product, int line, int quad) {
     if (line >= x.lines) return make_float4(0, 0, 0, 0);
-    return __ldcg(reinterpret_cast<const float4*>(x.data + product * x.batch_bytes + line * x.line_bytes +
-                                                  static_cast<Index>(quad) * BlockQuad::bytes));
+    const float* const from = x.data + product * x.batch_stride + line * x.line_stride + quad * BlockPlanes::quad;
+    if (x.has_aligned_quads) return __ldcg(reinterpret_cast<const float4*>(from));
+    const int left = x.blocks - quad * BlockPlanes::quad;
+    const auto load = [&](int i) { return i < left ? __ldcg(from + i) : 0; };
+    return make_float4(load(0), load(1), load(2), load(3));
   }
   TILE_FN static float select_of_quad(const float4& x, int i) {
     const float low = i == 0 ? x.x : x.y, high = i == 2 ? x.z : x.w;

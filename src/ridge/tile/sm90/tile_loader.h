@@ -66,8 +66,7 @@ template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kern
     expect_bytes(full, count * Tile::cols * static_cast<int>(sizeof(typename Tile::type)));
     int along = static_cast<int>(where.begin);
     const int product = view.target.batched ? this->batch : 0;
-    int depth = static_cast<int>(k.begin);
-    if constexpr (has_block_scales<Kernel>) depth = static_cast<int>(BlockQuad::element_offset(depth));
+    const int depth = static_cast<int>(k.begin);
     if constexpr (loads_windows<Kernel> && subset == LoadSubset::all_operands)
       if (view.target.walk.taps > 0) return load_taps<first, count, Along>(part.tile, view.target, along, depth);
     const CUtensorMap* map = &view.target.map;

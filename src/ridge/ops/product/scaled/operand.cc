@@ -62,17 +62,17 @@ Reason validate_scaled_pair(const MatmulProblem& p) {
     return fmt::format("expected two operands of e4m3_128, found {} * {}", dtype_name(p.a.dtype),
                        dtype_name(p.b.dtype));
   if (p.grouped || p.windows || p.pixel_windows) return "expected no groups or windows with block-scaled operands";
-  if (p.size.k % BlockQuad::block != 0)
-    return fmt::format("k: expected a multiple of {}, found {}", BlockQuad::block, p.size.k);
-  constexpr std::int64_t max_k = std::int64_t{2000} << 20;  // kernels count the bytes of a line in 32 bits
-  if (p.size.k > max_k) return fmt::format("k: expected at most {}, found {}", max_k, p.size.k);
+  if (p.size.k % BlockPlanes::block != 0)
+    return fmt::format("k: expected a multiple of {}, found {}", BlockPlanes::block, p.size.k);
   const auto check = [&](const char* name, const MatrixLayout& x, std::int64_t lines) -> Reason {
     if (p.size.k > 0 && x.col_stride != 1)
       return fmt::format("{}: expected blocks along k, found a stride of {}", name, x.col_stride);
-    for (const std::int64_t stride : {lines > 1 ? x.row_stride : p.size.k, p.batch > 1 ? x.batch_stride : 0})
-      if (stride % BlockQuad::elements != 0)
-        return fmt::format("{}: expected strides in multiples of {} elements, found {}", name, BlockQuad::elements,
-                           stride);
+    const std::int64_t k = p.size.k, line = lines > 1 ? x.row_stride : k, matrix = p.batch > 1 ? x.batch_stride : 0;
+    const bool has_whole_matrices = line == k && (matrix == 0 || matrix == lines * k),
+               alternates = p.batch > 1 && matrix == k && (lines <= 1 || line == p.batch * k);
+    if (k > 0 && !has_whole_matrices && !alternates)
+      return fmt::format("{}: expected lines of {} elements without gaps, found strides of {} and {} elements", name, k,
+                         x.row_stride, x.batch_stride);
     return {};
   };
   if (auto reason = check("a", p.a, p.size.m)) return reason;
