@@ -77,7 +77,7 @@ TEST(BenchmarkShape, ResultDtypeOnADeviceDefaultsToOperandDtype) {
   EXPECT_EQ(shapes->at(0).out, DType::f16);
   EXPECT_EQ(shapes->at(1).out, DType::bf16);
   EXPECT_EQ(parse_shapes("op,dtype,m,n,k\nlinear,int8,1,2,3\n", "s.csv", BenchmarkTarget::device).error().to_string(),
-            "s.csv:2:1: expected dtype bf16, f16, f32, tf32 or e4m3, found 'int8'\n");
+            "s.csv:2:1: expected dtype bf16, f16, f32, tf32, e4m3 or e4m3_128, found 'int8'\n");
   EXPECT_EQ(
       parse_shapes("op,dtype,m,n,k,out\nlinear,f16,1,2,3,bf16\n", "s.csv", BenchmarkTarget::device).error().to_string(),
       "s.csv:2:1: expected out f16 or f32 of f16 operands, found 'bf16'\n");

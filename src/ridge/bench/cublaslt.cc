@@ -22,6 +22,8 @@ struct CublasLt::LoadedLibrary : DynamicLibrary {
   Handle handle = nullptr, product = nullptr, first = nullptr, second = nullptr, result = nullptr, preference = nullptr;
   std::array<Algorithm, max_heuristics> algorithms{};
   std::size_t workspace_bytes = 0;
+  bool has_block_scales = false;                // True for e4m3_128
+  std::int64_t a_elements = 0, b_elements = 0;  // Of the product's operands
 
   int (*create)(Handle*) = find("cublasLtCreate");
   std::size_t (*version)() = find("cublasLtGetVersion");
@@ -52,10 +54,11 @@ struct CublasLt::LoadedLibrary : DynamicLibrary {
 namespace {
 constexpr int real_32f = 0, real_16bf = 14, real_16f = 2, real_8f_e4m3 = 28, compute_32f = 68, compute_32f_tf32 = 77;
 constexpr int transpose_a = 3, transpose_b = 4, max_workspace_attribute = 1;
+constexpr int scale_pointer_a = 17, scale_pointer_b = 18, scale_mode_a = 31, scale_mode_b = 32, one_scale_for_128 = 4;
 int cuda_data_type(DType x) {
   if (x == DType::f32 || x == DType::tf32) return real_32f;
   if (x == DType::bf16) return real_16bf;
-  return x == DType::e4m3 ? real_8f_e4m3 : real_16f;
+  return x == DType::e4m3 || x == DType::e4m3_128 ? real_8f_e4m3 : real_16f;
 }
 }  // namespace
 
@@ -93,6 +96,12 @@ Result<int> CublasLt::prepare_product(const Product& p, std::size_t workspace_by
       status = lt.product_create(&lt.product, p.dtype == DType::tf32 ? compute_32f_tf32 : compute_32f, real_32f);
   if (status == 0) status = lt.product_set(lt.product, transpose_a, &first, sizeof first);
   if (status == 0) status = lt.product_set(lt.product, transpose_b, &second, sizeof second);
+  lt.has_block_scales = p.dtype == DType::e4m3_128;
+  lt.a_elements = p.size.m * p.size.k;
+  lt.b_elements = p.size.n * p.size.k;
+  if (lt.has_block_scales)
+    for (const int attribute : {scale_mode_a, scale_mode_b})
+      if (status == 0) status = lt.product_set(lt.product, attribute, &one_scale_for_128, sizeof one_scale_for_128);
   if (status == 0) status = lt.layout_create(&lt.first, type, size(fr), size(fc), fr);
   if (status == 0) status = lt.layout_create(&lt.second, type, size(sr), size(sc), sr);
   if (status == 0)
@@ -110,6 +119,13 @@ bool CublasLt::queue_heuristic(int i, const void* a, const void* b, void* d, voi
                                CUstream_st* stream) const {
   const LoadedLibrary& lt = *library_;
   const float one = 1, zero = 0;
+  if (lt.has_block_scales) {
+    const void *const first = static_cast<const char*>(b) + lt.b_elements, *const second = static_cast<const char*>(a) +
+                                                                                           lt.a_elements;
+    if (lt.product_set(lt.product, scale_pointer_a, &first, sizeof first) != 0 ||
+        lt.product_set(lt.product, scale_pointer_b, &second, sizeof second) != 0)
+      return false;
+  }
   return lt.matmul(lt.handle, lt.product, &one, b, lt.first, a, lt.second, &zero, d, lt.result, d, lt.result,
                    &lt.algorithms[i], workspace, lt.workspace_bytes, stream) == 0;
 }

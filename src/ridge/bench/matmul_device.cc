@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/block_scale.h"
+#include "ridge/base/ceil_div.h"
 #include "ridge/base/dtype_set.h"
 #include "ridge/bench/bench.h"
 #include "ridge/bench/cublaslt.h"
@@ -24,6 +26,11 @@ constexpr std::int64_t baseline_workspace_bytes = std::int64_t{64} << 20, cold_b
 constexpr double replay_seconds = 2e-3, warmup_seconds = 0.04;
 
 std::int64_t round_up_to_kib(std::int64_t bytes) { return (bytes + 1023) / 1024 * 1024; }
+// Returns the bytes of an operand in the pool.
+std::int64_t operand_size_bytes(DType dtype, std::int64_t elements) {
+  const std::int64_t block = scale_block_bits(dtype).elements;
+  return round_up_to_kib(stored_bytes(dtype, ceil_div(elements, block) * block));
+}
 
 constexpr int model_plan_index = -1, tuned_plan_index = -2;  // used in place of the index of a cuBLASLt heuristic
 
@@ -57,8 +64,8 @@ class ProductComparison {
   std::size_t version() const { return cublaslt_.version(); }
 
   static bool fits_pool(const BenchmarkShape& s) {
-    const std::int64_t size = dtype_bits(s.dtype) / 8;
-    return round_up_to_kib(s.size.m * s.size.k * size) + round_up_to_kib(s.size.n * s.size.k * size) <= pool_bytes &&
+    return operand_size_bytes(s.dtype, s.size.m * s.size.k) + operand_size_bytes(s.dtype, s.size.n * s.size.k) <=
+               pool_bytes &&
            2 * round_up_to_kib(s.size.m * s.size.n * dtype_bits(s.out) / 8) <= output_bytes;
   }
 
@@ -112,16 +119,18 @@ class ProductComparison {
   std::byte* check_buffer() const { return memory_[4].data(); }
 
   Status prepare_product(const BenchmarkShape& s) {
-    if (filled_dtype_ != s.dtype) {
-      RIDGE_TRY_STATUS(queue_.fill_normal(pool_data(), s.dtype, pool_bytes * 8 / dtype_bits(s.dtype), 1));
+    if (filled_dtype_ != s.dtype || is_block_scaled(s.dtype)) {  // Scales of another shape may be elements of this one
+      const DType element = dtype_info(s.dtype).element;
+      RIDGE_TRY_STATUS(queue_.fill_normal(pool_data(), element, pool_bytes * 8 / dtype_bits(element), 1));
       filled_dtype_ = s.dtype;
     }
-    a_bytes_ = round_up_to_kib(s.size.m * s.size.k * dtype_bits(s.dtype) / 8);
-    b_bytes_ = round_up_to_kib(s.size.n * s.size.k * dtype_bits(s.dtype) / 8);
+    a_bytes_ = operand_size_bytes(s.dtype, s.size.m * s.size.k);
+    b_bytes_ = operand_size_bytes(s.dtype, s.size.n * s.size.k);
     d_bytes_ = round_up_to_kib(s.size.m * s.size.n * dtype_bits(s.out) / 8);
     set_count_ = std::max<std::int64_t>(
         1, std::min({cold_bytes / (a_bytes_ + b_bytes_ + d_bytes_) + 1, pool_bytes / (a_bytes_ + b_bytes_),
                      output_bytes / d_bytes_, std::int64_t{512}}));
+    if (has_planes_on_devices(s.dtype)) RIDGE_TRY_STATUS(fill_scales(s));
     const double busy = 4096.0 * device_.multiprocessors * device_.busy_clock_hz;  // FLOP/s
     const double estimate =
         std::max(s.flops() / busy, static_cast<double>(a_bytes_ + b_bytes_ + d_bytes_) / device_.memory_bytes_per_s) +
@@ -140,6 +149,17 @@ class ProductComparison {
     RIDGE_TRY(found, cublaslt_.prepare_product(product_, static_cast<std::size_t>(baseline_workspace_bytes)));
     heuristic_count_ = found;
     max_error_ = 0;
+    return Done{};
+  }
+
+  // Fills the scales of all operands with normal numbers.
+  Status fill_scales(const BenchmarkShape& s) const {
+    const std::int64_t a_elements = s.size.m * s.size.k, b_elements = s.size.n * s.size.k;
+    for (std::int64_t i = 0; i < set_count_; ++i) {
+      std::byte *const a = pool_data() + i * (a_bytes_ + b_bytes_), *const b = a + a_bytes_;
+      RIDGE_TRY_STATUS(queue_.fill_normal(a + a_elements, DType::f32, a_elements / BlockPlanes::block, 2));
+      RIDGE_TRY_STATUS(queue_.fill_normal(b + b_elements, DType::f32, b_elements / BlockPlanes::block, 3));
+    }
     return Done{};
   }
 
@@ -167,7 +187,8 @@ class ProductComparison {
     RIDGE_TRY_STATUS(queue_.set_bytes(results, 0, sizeof found));
     RIDGE_TRY_STATUS(queue_launch(model_plan_index, pool_data(), output_data()));
     RIDGE_TRY_STATUS(cuda::verify_samples(p, output_data(), results, queue_.stream()));
-    if (heuristic_count_ > 0 && queue_launch(0, pool_data(), theirs)) {
+    // cuBLASLt reads scales in another order, so that its results are other numbers.
+    if (heuristic_count_ > 0 && !is_block_scaled(product_.dtype) && queue_launch(0, pool_data(), theirs)) {
       RIDGE_TRY_STATUS(cuda::verify_samples(p, theirs, results + 1, queue_.stream()));
       RIDGE_TRY_STATUS(cuda::verify_all(p, output_data(), theirs, results, queue_.stream()));
     }
@@ -302,7 +323,9 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const auto machine = guess_device_machine(properties);
   std::vector<BenchmarkShape> timed;
   for (const BenchmarkShape& shape : shapes)
-    if (RoundedFloats::contains(shape.dtype) && ProductComparison::fits_pool(shape)) timed.push_back(shape);
+    if ((RoundedFloats::contains(shape.dtype) || has_planes_on_devices(shape.dtype)) &&
+        ProductComparison::fits_pool(shape))
+      timed.push_back(shape);
   RIDGE_TRY_STATUS(time_rows(out, timed, options, [&](const BenchmarkShape& shape) {
     const double per_cycle = machine ? matrix_flops_per_cycle(*machine, shape.dtype).value_or(0) : 0;
     return products.compare_product(shape, per_cycle * properties.multiprocessors);

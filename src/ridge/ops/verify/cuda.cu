@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/tile/tile.h"
 // tile.h must come first: it defines TILE_FN.
@@ -25,6 +26,7 @@ struct DeviceProduct {
   std::int64_t m, n, k;
   bool a_transposed, b_transposed;
   StorageFormat in, out;
+  bool has_block_scales;  // True for e4m3_128, whose scales follow the elements
   const void *a, *b;
   double operand_error, typical_error;  // Relative to each product; to sqrt(k) for a sum
 };
@@ -35,6 +37,14 @@ __device__ double unit_roundoff(StorageFormat x) {
 }
 __device__ double read_value(StorageFormat s, const void* data, std::int64_t i) {
   return tile::sm90::read_stored(s, data, i);
+}
+
+// Returns element i of an operand of `elements`.
+__device__ double read_operand(const DeviceProduct& p, const void* data, std::int64_t i, std::int64_t elements) {
+  const double x = read_value(p.in, data, i);
+  if (!p.has_block_scales) return x;
+  const char* const scale = static_cast<const char*>(data) + BlockPlanes::scale_offset(i, elements);
+  return x * *reinterpret_cast<const float*>(scale);
 }
 
 __device__ std::uint32_t hash_bits(std::uint32_t h) {
@@ -52,8 +62,8 @@ __global__ void verify_samples_kernel(DeviceProduct p, const void* d, CheckCount
                      c = hash_bits(blockIdx.x * 2246822519u + 11) % p.n;
   double sum = 0, magnitude = 0;
   for (std::int64_t k = threadIdx.x; k < p.k; k += threads) {
-    const double x = read_value(p.in, p.a, p.a_transposed ? k * p.m + r : r * p.k + k) *
-                     read_value(p.in, p.b, p.b_transposed ? c * p.k + k : k * p.n + c);
+    const double x = read_operand(p, p.a, p.a_transposed ? k * p.m + r : r * p.k + k, p.m * p.k) *
+                     read_operand(p, p.b, p.b_transposed ? c * p.k + k : k * p.n + c, p.n * p.k);
     sum += x;
     magnitude += fabs(x);
   }
@@ -87,14 +97,16 @@ __global__ void verify_all_kernel(DeviceProduct p, const void* d, const void* li
 }
 
 DeviceProduct to_device_product(const CheckedProduct& p) {
-  const bool is_narrow = p.dtype == DType::tf32 || p.dtype == DType::e4m3;
+  const bool has_block_scales = has_planes_on_devices(p.dtype),
+             is_narrow = p.dtype == DType::tf32 || p.dtype == DType::e4m3 || has_block_scales;
   return {p.size.m,
           p.size.n,
           p.size.k,
           p.a_transposed,
           p.b_transposed,
-          tile::to_device_format(p.dtype),
+          tile::to_device_format(has_block_scales ? DType::e4m3 : p.dtype),
           tile::to_device_format(p.out),
+          has_block_scales,
           p.a,
           p.b,
           is_narrow ? narrow_operand_error : 0,
