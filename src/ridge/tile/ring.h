@@ -139,23 +139,24 @@ template <class Kernel, class On, class State> TILE_FN bool combine_splits(On& o
 }
 
 // Multiplies 128 elements of k of a stage, whose sums threads add in f32, in pieces (sum_pieces.h). All products are
-// complete at the end, because ptxas cannot follow sums across iterations; the other consumers then keep the tensor
-// cores busy.
+// complete at the end, because ptxas cannot follow sums across iterations; another group of the tile, whose turn begins
+// when this one has requested its products, then keeps the tensor cores busy.
 template <SumPieces pieces, int piece = 0, class At> TILE_FN void multiply_in_pieces(At& at) {
   constexpr bool is_last = piece + 1 == pieces.count();
+  at.wait_turn();
   at.mma_fence();  // threads have read the registers that the piece overwrites
   at.template multiply_piece<piece>();
   at.mma_commit();
-  if constexpr (piece > 0) {
+  at.pass_turn();
+  if constexpr (pieces.buffers() > 1 && piece > 0) {
     at.template mma_wait<1>();
     at.template add_piece<piece - 1>();
   }
-  if constexpr (is_last) {
+  if constexpr (pieces.buffers() == 1 || is_last) {
     at.template mma_wait<0>();
     at.template add_piece<piece>();
-  } else {
-    multiply_in_pieces<pieces, piece + 1>(at);
   }
+  if constexpr (!is_last) multiply_in_pieces<pieces, piece + 1>(at);
 }
 
 // Makes the scales of a stage's block available to a group. Threads load those of four blocks of k while they multiply
@@ -182,32 +183,39 @@ template <class Kernel, class On> TILE_FN void run_consumer(On& on, SchedulerOf<
   static_assert(!pingpong || config.consumers == 2, "ping-pong needs exactly two consumers");
   RingPosition<config.stages> ring;
   WorkItem item;
-  if (pingpong && id == 1) on.pass_turn(0);  // consumer 0 begins
+  if ((pingpong || config.takes_turns()) && id == config.consumers - 1) on.pass_turn(0);  // consumer 0 begins
   for (int turn = 0; scheduler.next(item); ++turn) {
     if (pingpong && turn % 2 != id) {
       ring.skip_stages(item.end_stage - item.first_stage);
       continue;
     }
     typename Kernel::State acc;
-    int previous = ring.slot;
+    [[maybe_unused]] int previous = ring.slot;
     if constexpr (pingpong) on.wait_turn(id);
     TILE_ROLLED
     for (int stage = item.first_stage; stage < item.end_stage; ++stage) {
       if constexpr (has_block_scales<Kernel>) prepare_scales(on, item, stage);
       on.wait_full(ring.slot, ring.phase);
-      on.mma_fence();
-      on.compute(acc, item, ring.slot, stage);
-      on.mma_commit();
-      if (stage > item.first_stage) {
-        on.template mma_wait<1>();
-        on.release_slot(previous);
+      if constexpr (config.adds_pieces) {
+        on.compute(acc, item, ring.slot, stage);  // Waits for its products
+        on.release_slot(ring.slot);
+      } else {
+        on.mma_fence();
+        on.compute(acc, item, ring.slot, stage);
+        on.mma_commit();
+        if (stage > item.first_stage) {
+          on.template mma_wait<1>();
+          on.release_slot(previous);
+        }
+        previous = ring.slot;
       }
-      previous = ring.slot;
       ring.advance();
     }
     if constexpr (pingpong) on.pass_turn(id ^ 1);
-    on.template mma_wait<0>();
-    on.release_slot(previous);
+    if constexpr (!config.adds_pieces) {
+      on.template mma_wait<0>();
+      on.release_slot(previous);
+    }
     if (combine_splits<Kernel>(on, acc, item)) on.store(acc, item);
   }
   if (on.leads())

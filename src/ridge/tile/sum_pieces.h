@@ -1,23 +1,25 @@
 // Division of a group's sums into pieces, for operands whose sums tensor cores round too early: Hopper keeps 13 bits of
 // sums of 8-bit operands. 128 elements of k are multiplied into pieces, and threads add the pieces in f32 (ring.h,
-// `multiply_in_pieces`). Two pieces have registers besides the sums, so that the tensor cores multiply one while
-// threads add the other.
+// `multiply_in_pieces`). The groups of a tile take turns: one multiplies a piece while the others add theirs. A group
+// that is alone has registers for two pieces, and the tensor cores multiply one while threads add the other.
 #pragma once
 
 namespace ridge::tile {
 
-// Pieces of m x n sums: 64 rows and up to 96 columns. Sums of up to 64 rows and columns are one piece, because wgmma is
-// slow below 64 columns.
+// Pieces of m x n sums of one of `groups` groups: 64 rows, and as many columns as registers allow, because the tensor
+// cores read the left operand from shared memory for each piece. Sums of up to 64 rows and columns are one piece: wgmma
+// is slow below 64 columns.
 struct SumPieces {
   static constexpr int added_bytes = 128;  // Bytes along k whose products a piece sums
-  int m = 64, n = 8;
+  int m = 64, n = 8, groups = 1;
   constexpr int down() const { return m / 64; }
   constexpr int across() const {
+    if (groups > 1) return n > (groups == 2 ? 192 : 128) ? 2 : 1;
     if (n <= 64) return 1;
     return n > 192 ? 4 : 2;
   }
   constexpr int count() const { return down() * across(); }
-  constexpr int buffers() const { return count() == 1 ? 1 : 2; }
+  constexpr int buffers() const { return groups > 1 || count() == 1 ? 1 : 2; }
   constexpr int first_row(int piece) const { return piece / across() * 64; }
   constexpr int first_column(int piece) const { return n / 16 * (piece % across()) / across() * 16; }
   constexpr int columns(int piece) const {

@@ -152,7 +152,7 @@ template <int M, int N, int WarpgroupsPerTile = 1, class Sum_ = float> struct Ac
 
 // Sums that threads add in f32, for operands whose sums tensor cores round too early.
 template <int M, int N, int WarpgroupsPerTile> struct StagedAccumulator : Accumulator<M, N, WarpgroupsPerTile> {
-  static constexpr SumPieces pieces{M / WarpgroupsPerTile, N};
+  static constexpr SumPieces pieces{M / WarpgroupsPerTile, N, WarpgroupsPerTile};
 #ifdef __CUDACC__
   float piece[pieces.buffers()][pieces.max_columns() / 2];
   TILE_FN StagedAccumulator() {

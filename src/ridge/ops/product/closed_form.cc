@@ -56,7 +56,7 @@ ConcurrentReaders count_readers(const MatmulConfig& c, const TileWork& w, double
 double count_stalled_cycles(const MatmulConfig& c, const TileWork& w) {
   const KernelConstants& n = kernel_constants();
   if (c.adds_pieces) {
-    const tile::SumPieces pieces{c.m / c.warpgroups_per_tile(), c.n};
+    const tile::SumPieces pieces{c.m / c.warpgroups_per_tile(), c.n, c.warpgroups_per_tile()};
     return static_cast<double>(c.k) * w.operand_bytes() / tile::SumPieces::added_bytes * pieces.count() *
            n.piece_cycles;
   }

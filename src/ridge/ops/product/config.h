@@ -24,6 +24,8 @@ struct MatmulConfig {
   bool adds_pieces = false;    // Adds sums of 128 elements in f32: tensor cores keep 13 bits of sums of 8-bit operands
   bool scales_blocks = false;  // Multiplies these sums by the scales of e4m3_128; a stage has one block of each line
   constexpr int warpgroups_per_tile() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
+  // True if the groups of a tile take turns in using the tensor cores (tile/sum_pieces.h).
+  constexpr bool takes_turns() const { return adds_pieces && warpgroups_per_tile() > 1; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
   // True if block `r` of a cluster loads for block `s`. Ranks run along m first. Blocks with the same m load parts of a
   // tile of A for each other, those with the same n parts of a tile of B.
@@ -67,7 +69,7 @@ struct MatmulConfig {
     if (a != tile::Major::k && (bytes != 4 || (n != 16 && n % 32 != 0) || n == 224)) return false;
     if (is_block_scaled(operand) && (grouped || cluster() > 2 || consumers == 3 || roles == tile::Roles::pingpong))
       return false;
-    const tile::SumPieces pieces{m / warpgroups_per_tile(), n};
+    const tile::SumPieces pieces{m / warpgroups_per_tile(), n, warpgroups_per_tile()};
     const int registers = is_block_scaled(operand) ? 160 : 192;  // The scales need registers, too
     return !adds_pieces || pieces.registers() <= (consumers == 3 ? 144 : registers);
   }

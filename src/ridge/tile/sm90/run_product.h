@@ -37,7 +37,7 @@ template <class Kernel> struct PipelineStorage {
   // Each group has two buffers with the scales of the columns for four blocks of k, if its operands are e4m3_128
   struct NoColumnScales {};
   struct ColumnScales {
-    float4 of_column[2][config.n];
+    alignas(16) float of_block[2][BlockPlanes::quad][config.n];
   };
   std::conditional_t<has_block_scales<Kernel>, ColumnScales, NoColumnScales> scales[config.consumers];
 };
@@ -88,8 +88,6 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     this->row_part = Kernel::config.roles == Roles::pingpong ? 0 : number;
   }
   TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
-  TILE_FN void pass_turn(int to) const { arrive_threads(8 + to, 256); }
-  TILE_FN void wait_turn(int mine) const { sync_threads(8 + mine, 256); }
   TILE_FN void wait_full(int slot, std::uint32_t phase) const {
     wait_mbarrier(shared_address(s.full) + 8 * slot, phase);
   }
@@ -129,8 +127,13 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
       scales.rows[i / 2][i % 2] = scales.next_rows[i / 2][i % 2];
 #pragma unroll
     for (int i = 0; i < ScalesInRegisters::columns; ++i)
-      if (const int column = threadIdx.x % 128 + i * 128; column < Kernel::config.n)
-        s.scales[this->id].of_column[scales.buffer][column] = scales.next_columns[i];
+      if (const int column = threadIdx.x % 128 + i * 128; column < Kernel::config.n) {
+        auto& of_block = s.scales[this->id].of_block[scales.buffer];
+        of_block[0][column] = scales.next_columns[i].x;
+        of_block[1][column] = scales.next_columns[i].y;
+        of_block[2][column] = scales.next_columns[i].z;
+        of_block[3][column] = scales.next_columns[i].w;
+      }
   }
   template <int m, int n, int warpgroups_per_tile, class A, class B>
   TILE_FN void mma_scaled(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
@@ -138,7 +141,7 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
 #pragma unroll
     for (int i = 0; i < ScalesInRegisters::row_blocks * 2; ++i)
       of_block.rows[i / 2][i % 2] = select_of_quad(scales.rows[i / 2][i % 2], scales.block);
-    of_block.column = &s.scales[this->id].of_column[scales.buffer][threadIdx.x % 4 * 2].x + scales.block;
+    of_block.column = &s.scales[this->id].of_block[scales.buffer][scales.block][threadIdx.x % 4 * 2];
     this->multiply_scaled(acc, a, b.tile, of_block);
   }
 
@@ -244,7 +247,7 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   // other blocks of the cluster read them there.
   TILE_FN bool splits_in_cluster() const { return p.sizes.split_mode == SplitMode::cluster_split_k; }
   TILE_FN void sync_consumers() const {
-    if constexpr (Kernel::config.consumers > 1) sync_threads(8, 128 * Kernel::config.consumers);
+    if constexpr (Kernel::config.consumers > 1) sync_threads(11, 128 * Kernel::config.consumers);
   }
   TILE_FN float* shared_sums() const { return reinterpret_cast<float*>(s.ring) + this->row_part * group_floats; }
   TILE_FN void publish_sums(const State& acc) const {

@@ -50,6 +50,8 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
 
   TILE_FN bool leads() const { return threadIdx.x % 128 == 0; }
   TILE_FN void sync_group() const { sync_threads(1 + id, 128); }
+  TILE_FN void pass_turn(int to) const { arrive_threads(8 + to, 256); }
+  TILE_FN void wait_turn(int mine) const { sync_threads(8 + mine, 256); }
   template <int left> TILE_FN void wait_for_store_reads() const { sm90::wait_for_store_reads<left>(); }
   TILE_FN void fence_shared_proxy() const { sm90::fence_shared_proxy(); }
   TILE_FN void commit_stores() const { sm90::commit_stores(); }
@@ -131,8 +133,8 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
 
   // Operations of `multiply_in_pieces` (ring.h).
   struct NoScales {};
-  // The scales of a block of k: of a thread's rows, and of its first column, from which those of other columns follow
-  // in shared memory.
+  // The scales of a block of k: of a thread's rows, and of its first two columns in shared memory, where the other
+  // columns follow.
   template <int row_blocks> struct ThreadScales {
     float rows[row_blocks][2];
     const float* column;
@@ -140,31 +142,42 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   template <class Sums, class Operands, class Scales = NoScales> struct PieceMultiplier {
     static constexpr SumPieces pieces = Sums::pieces;
     static constexpr int steps = SumPieces::added_bytes / wgmma_bytes;
+    static constexpr bool has_scales = !std::is_same_v<Scales, NoScales>;
     Sums& acc;
     const Operands& operands;
+    const TileConsumer& on;
     int first_step;
     Scales scales{};
+    TILE_FN void wait_turn() const {
+      if constexpr (Kernel::config.takes_turns()) on.wait_turn(on.id);
+    }
+    TILE_FN void pass_turn() const {
+      if constexpr (Kernel::config.takes_turns()) on.pass_turn((on.id + 1) % Kernel::config.consumers);
+    }
     TILE_FN void mma_fence() const { sm90::mma_fence(); }
     TILE_FN void mma_commit() const { sm90::mma_commit(); }
     template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
     template <int piece> TILE_FN void multiply_piece() const {
 #pragma unroll
       for (int k = 0; k < steps; ++k)
-        operands.template multiply<pieces.columns(piece)>(
-            acc.piece[piece % 2], first_step + k, pieces.first_row(piece) / 64, pieces.first_column(piece), k > 0);
+        operands.template multiply<pieces.columns(piece)>(acc.piece[piece % pieces.buffers()], first_step + k,
+                                                          pieces.first_row(piece) / 64, pieces.first_column(piece),
+                                                          k > 0);
     }
     template <int piece> TILE_FN void add_piece() const {
       constexpr int n = Sums::cols, count = pieces.columns(piece) / 2;
-      float *const from = acc.piece[piece % 2], *const to = acc.v + pieces.first_row(piece) / 64 * (n / 2) +
-                                                            pieces.first_column(piece) / 2;
+      float *const from = acc.piece[piece % pieces.buffers()], *const to = acc.v +
+                                                                           pieces.first_row(piece) / 64 * (n / 2) +
+                                                                           pieces.first_column(piece) / 2;
 #pragma unroll
       for (int i = 0; i < count; ++i) asm volatile("" : "+f"(from[i]));  // No read moves before the wait
-      if constexpr (!std::is_same_v<Scales, NoScales>) {
-        const float* const column = scales.column + pieces.first_column(piece) * 4;
+      if constexpr (has_scales) {
+        const float* const column = scales.column + pieces.first_column(piece);
         const float(&rows)[2] = scales.rows[pieces.first_row(piece) / 64];
 #pragma unroll
         for (int i = 0; i < count; i += 4) {
-          const float columns[2] = {column[8 * i], column[8 * i + 4]};
+          const float2 pair = *reinterpret_cast<const float2*>(column + 2 * i);
+          const float columns[2] = {pair.x, pair.y};
 #pragma unroll
           for (int q = 0; q < 4; ++q) to[i + q] += rows[q / 2] * (columns[q % 2] * from[i + q]);
         }
@@ -181,7 +194,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     using Multiplier = PieceMultiplier<Sums, decltype(operands)>;
 #pragma unroll
     for (int step = 0; step < operands.steps; step += Multiplier::steps) {
-      Multiplier at{acc, operands, step};
+      Multiplier at{acc, operands, *this, step};
       multiply_in_pieces<Sums::pieces>(at);
     }
     acc.is_written = true;
@@ -193,7 +206,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     static_assert(A::cols == BlockPlanes::block, "multiply_scaled: a stage has one block of k");
     using Sums = StagedAccumulator<m, n, warpgroups_per_tile>;
     const StageOperands<A, B, warpgroups_per_tile> operands(a, b, row_part);
-    PieceMultiplier<Sums, decltype(operands), Scales> at{acc, operands, 0, scales};
+    PieceMultiplier<Sums, decltype(operands), Scales> at{acc, operands, *this, 0, scales};
     multiply_in_pieces<Sums::pieces>(at);
     acc.is_written = true;
   }

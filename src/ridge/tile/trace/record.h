@@ -398,7 +398,13 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     const B& b;
     std::vector<int> scales = {};  // cells of the scales that threads read
     int cell(int piece) const {
-      return multiplier.on.consumer_cell(" piece " + std::to_string(piece % 2), CellKind::sums);
+      return multiplier.on.consumer_cell(" piece " + std::to_string(piece % Sums::pieces.buffers()), CellKind::sums);
+    }
+    void wait_turn() const {
+      if constexpr (config.takes_turns()) multiplier.on.wait_turn(multiplier.on.id);
+    }
+    void pass_turn() const {
+      if constexpr (config.takes_turns()) multiplier.on.pass_turn((multiplier.on.id + 1) % config.consumers);
     }
     void mma_fence() const { multiplier.on.mma_fence(); }
     void mma_commit() const { multiplier.on.mma_commit(); }
