@@ -302,7 +302,7 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const auto machine = guess_device_machine(properties);
   std::vector<BenchmarkShape> timed;
   for (const BenchmarkShape& shape : shapes)
-    if (RoundedFloats::contains(shape.dtype) && ProductComparison::fits_pool(shape)) timed.push_back(shape);
+    if (RandomDTypes::contains(shape.dtype) && ProductComparison::fits_pool(shape)) timed.push_back(shape);
   RIDGE_TRY_STATUS(time_rows(out, timed, options, [&](const BenchmarkShape& shape) {
     const double per_cycle = machine ? matrix_flops_per_cycle(*machine, shape.dtype).value_or(0) : 0;
     return products.compare_product(shape, per_cycle * properties.multiprocessors);
@@ -313,7 +313,7 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   out.notes.push_back("library: cuBLASLt " + version);
   if (skipped > 0)
     out.notes.push_back(
-        fmt::format("skipped {} rows: none of {}, or larger than the pool", skipped, RoundedFloats::names()));
+        fmt::format("skipped {} rows: none of {}, or larger than the pool", skipped, RandomDTypes::names()));
   out.settings["baseline"] = {{"library", "cuBLASLt"}, {"version", version}, {"heuristics", 8}};
   out.settings["passed_over"] = skipped;
   return out;
