@@ -149,9 +149,14 @@ __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __
     }
     for (int r = 0; r < 4; ++r) {
       const Index y = row + threadIdx.y + 8 * r, x = col + threadIdx.x;
-      if (y < end && x < d.cols)
-        tile::sm90::apply_and_store<Sum>(d, tile::sm90::EpilogueVector<1>{{tile::sm90::sum_bits(sum[r])}},
-                                         OneElement{y, x, product, 1});
+      if (y >= end || x >= d.cols) continue;
+      const OneElement at{y, x, product, 1};
+      if constexpr (std::is_same_v<Sum, std::int32_t>)
+        if (d.target.format == StorageFormat::int32) {
+          tile::sm90::apply_and_store<false>(d, tile::sm90::EpilogueVector<1>{{__int_as_float(sum[r])}}, at);
+          continue;
+        }
+      tile::sm90::apply_and_store(d, tile::sm90::EpilogueVector<1>{{static_cast<float>(sum[r])}}, at);
     }
   }
 }

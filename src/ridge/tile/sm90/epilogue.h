@@ -69,10 +69,6 @@ template <class T> TILE_FN std::uint32_t pack_pair(float low, float high) {
   return two;
 }
 
-template <class T, class Sum> TILE_FN std::uint32_t pack_sums(const Sum* two) {  // rounds two sums
-  return pack_pair<T>(static_cast<float>(two[0]), static_cast<float>(two[1]));
-}
-
 template <int n> struct EpilogueVector {  // elements that a thread processes together
   float v[n];
   template <class F> TILE_FN static EpilogueVector of(const F& f) {
@@ -218,35 +214,17 @@ template <int count, RunDirection run> struct EpilogueRun {
   }
 };
 
-// Returns a float with the bits of a sum.
-TILE_FN float sum_bits(float x) { return x; }
-TILE_FN float sum_bits(std::int32_t x) { return __int_as_float(x); }
-// Returns sums as f32, rounded to nearest. Those of type int32 are given as floats with their bits.
-template <class Sum, int n> TILE_FN EpilogueVector<n> sums_to_float(const EpilogueVector<n>& sums) {
-  if constexpr (std::is_same_v<Sum, std::int32_t>)
-    return EpilogueVector<n>::of([&](int q) { return __int2float_rn(__float_as_int(sums.v[q])); });
-  return sums;
-}
-// Returns the results of an epilogue. Results of int32 are the sums, which are int32, too.
-template <class Sum, int count, RunDirection run>
-TILE_FN EpilogueVector<count> apply_epilogue_to_sums(const TargetOutput& o, const EpilogueVector<count>& sums,
-                                                     const EpilogueRun<count, run>& at) {
-  if constexpr (std::is_same_v<Sum, std::int32_t>)
-    if (o.format == StorageFormat::int32) return sums;
-  return tile::apply_epilogue<Math>(o, sums_to_float<Sum>(sums), at);
-}
-
-// Applies the epilogue to the sums of a run and stores the results. Sums of type int32 are given as floats with their
-// bits.
-template <class Sum = float, int count, RunDirection run, class View>
+// Applies the epilogue to the sums of a run and stores the results. Unless `has_epilogue`, the sums are int32, given as
+// floats with their bits, and are stored as they are.
+template <bool has_epilogue = true, int count, RunDirection run, class View>
 TILE_FN void apply_and_store(const View& view, const EpilogueVector<count>& sums, const EpilogueRun<count, run>& at) {
   constexpr int pairs = (count + 1) / 2, half = pairs > 1 ? pairs / 2 : pairs;
   const TargetOutput& o = view.target;
-  const EpilogueVector<count> y = apply_epilogue_to_sums<Sum>(o, sums, at);
+  const EpilogueVector<count> y = has_epilogue ? tile::apply_epilogue<Math>(o, sums, at) : sums;
   const Index first = at.batch * view.batch_stride + at.row * view.row_stride + at.col;
   const Index step = run == RunDirection::row ? 1 : view.row_stride;
   const bool is_full = run == RunDirection::row && count > 1 && o.aligned_fours && at.inside_count >= count;
-  if (o.format == StorageFormat::f32 || (std::is_same_v<Sum, std::int32_t> && o.format == StorageFormat::int32)) {
+  if (!has_epilogue || o.format == StorageFormat::f32) {
     float* const to = reinterpret_cast<float*>(view.data) + first;
     if (is_full) return write_words<count>(to, reinterpret_cast<const std::uint32_t*>(y.v));
 #pragma unroll
@@ -275,15 +253,14 @@ TILE_FN void apply_and_store(const View& view, const EpilogueVector<count>& sums
 // for writes in the layout of wgmma and for reads of eight elements of a row or column by each thread.
 TILE_FN int staged_index(int r, int c) { return (r * 16 + c) ^ (r / 2 % 2 * 12) ^ (r / 8 * 16); }
 
-// Writes the sums v, which are in the layout of wgmma.
-template <int width, class Sum> TILE_FN void stage_sums(float* staged, const Sum* v) {
+template <int width> TILE_FN void stage_sums(float* staged, const float* v) {  // v is in the layout of wgmma
   const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
   for (int j = 0; j < width / 8; ++j)
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       *reinterpret_cast<float2*>(staged + staged_index(half * 8 + lane / 4, j * 8 + lane % 4 * 2)) =
-          make_float2(sum_bits(v[j * 4 + half * 2]), sum_bits(v[j * 4 + half * 2 + 1]));
+          make_float2(v[j * 4 + half * 2], v[j * 4 + half * 2 + 1]);
 }
 // Returns eight columns of row r from c on (along_row), or eight rows of column c from r on.
 template <bool along_row> TILE_FN EpilogueVector<8> read_sums(const float* staged, int r, int c) {

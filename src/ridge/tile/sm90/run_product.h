@@ -150,6 +150,8 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     do {
       if constexpr (Kernel::config.can_split())
         if (left) sum_slice(acc, __ffs(static_cast<int>(left)) - 1, item);
+      if constexpr (std::is_same_v<Sum, std::int32_t>)
+        if (g.d.target.format != StorageFormat::int32) convert_to_floats(acc);
       Kernel::store(*static_cast<TileConsumer<Kernel>*>(this), g, acc);
     } while (left &= left - 1);
   }
@@ -282,6 +284,11 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     return i < 2 ? low : high;
   }
 
+  // Replaces sums of int32 by the bits of the nearest f32, in place, so that they need no other registers.
+  TILE_FN static void convert_to_floats(State& acc) {
+#pragma unroll
+    for (int i = 0; i < State::size; ++i) acc.v[i] = __float_as_int(__int2float_rn(acc.v[i]));
+  }
   // Sums one slice of the tile over all splits. The epilogue steps (tile_operations.h) are divided among the splits.
   TILE_FN void sum_slice(State& acc, int split, const WorkItem& item) {
     this->epilogue_steps = {epilogue_steps_of<Kernel> * split / item.splits,

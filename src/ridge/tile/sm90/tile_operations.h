@@ -198,8 +198,8 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     acc.is_written = true;
   }
 
-  template <class T, int m, int n, int warpgroups_per_tile, class Sum>
-  TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile, Sum>& acc, Row row,
+  template <class T, int m, int n, int warpgroups_per_tile>
+  TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc, Row row,
                      Col col) {
     const int first = static_cast<int>(row.begin) + row_part * (m / warpgroups_per_tile),
               column = static_cast<int>(col.begin);
@@ -212,6 +212,23 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
       wait_for_buffers<Kernel>(*this);
       store_with_epilogue(view, acc, first, column);
     }
+  }
+  // The same for sums of int32. Unless the results are int32, too, the caller has replaced them by floats with the same
+  // number of bits. Results of int32 have a loop of their own, because one for all results needs more registers.
+  template <class T, int m, int n, int warpgroups_per_tile>
+  TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile, std::int32_t>& acc,
+                     Row row, Col col) {
+    Accumulator<m, n, warpgroups_per_tile> sums;
+#pragma unroll
+    for (int i = 0; i < sums.size; ++i) sums.v[i] = __int_as_float(acc.v[i]);
+    if (view.target.format != StorageFormat::int32) return store(view, sums, row, col);
+    constexpr int high = m / warpgroups_per_tile;
+    const int first = static_cast<int>(row.begin) + row_part * high, column = static_cast<int>(col.begin);
+    wait_for_buffers<Kernel>(*this);
+    if (view.target.aligned_fours)
+      store_runs<RunDirection::row, high, n, false>(view, sums.v, first, column);
+    else
+      store_runs<RunDirection::column, high, n, false>(view, sums.v, first, column);
   }
   // Stores the rounded sums in bulk, for kernels without an epilogue.
   template <class T, int m, int n, int warpgroups_per_tile>
@@ -277,9 +294,9 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     }
   }
 
-  template <class T, int m, int n, int warpgroups_per_tile, class Sum>
-  TILE_FN void store_bulk(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile, Sum>& acc,
-                          int row, int col) {
+  template <class T, int m, int n, int warpgroups_per_tile>
+  TILE_FN void store_bulk(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc, int row,
+                          int col) {
     constexpr int swizzled = swizzle_elements<T>;
     constexpr int bytes = (swap ? n : 64) * swizzle_bytes;
 #pragma unroll
@@ -289,7 +306,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
         constexpr int rest = n % swizzled;
         const bool tail = !swap && rest != 0 && c == n / swizzled;
         const std::uint32_t out = shared_address(staging) + buffer * bytes;
-        const Sum* const v = acc.v + i * (n / 2) + c * (swizzled / 2);
+        const float* const v = acc.v + i * (n / 2) + c * (swizzled / 2);
         auto write = [&] {
           if constexpr (swap)
             stage_transposed<T, n>(out, v);
@@ -327,39 +344,40 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   }
 
   // Writes 64 x 64 rounded sums to shared memory, as 64 rows of 128 bytes, swizzled in 16-byte units.
-  template <class T, class Sum> TILE_FN void stage_swizzled(std::uint32_t out, const Sum* v) const {
+  template <class T> TILE_FN void stage_swizzled(std::uint32_t out, const float* v) const {
     const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int unit = j * 2 + lane / 16;
-      const Sum* const x = v + j * 8;
-      store_matrix4(out + r * 128 + (unit ^ (r % 8)) * 16, pack_sums<T>(x), pack_sums<T>(x + 2), pack_sums<T>(x + 4),
-                    pack_sums<T>(x + 6));
+      const float* const x = v + j * 8;
+      store_matrix4(out + r * 128 + (unit ^ (r % 8)) * 16, pack_pair<T>(x[0], x[1]), pack_pair<T>(x[2], x[3]),
+                    pack_pair<T>(x[4], x[5]), pack_pair<T>(x[6], x[7]));
     }
   }
-  template <class T, int cols, class Sum> TILE_FN void stage_dense(std::uint32_t out, const Sum* v) const {
+  template <class T, int cols> TILE_FN void stage_dense(std::uint32_t out, const float* v) const {
     const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
 #pragma unroll
     for (int j = 0; j < cols / 16; ++j) {
-      const Sum* const x = v + j * 8;
-      store_matrix4(out + r * (cols * static_cast<int>(sizeof(T))) + (j * 2 + lane / 16) * 16, pack_sums<T>(x),
-                    pack_sums<T>(x + 2), pack_sums<T>(x + 4), pack_sums<T>(x + 6));
+      const float* const x = v + j * 8;
+      store_matrix4(out + r * (cols * static_cast<int>(sizeof(T))) + (j * 2 + lane / 16) * 16, pack_pair<T>(x[0], x[1]),
+                    pack_pair<T>(x[2], x[3]), pack_pair<T>(x[4], x[5]), pack_pair<T>(x[6], x[7]));
     }
   }
   // Writes the transpose of 64 rows x `cols` columns of sums to shared memory, rounded and swizzled.
-  template <class T, int cols, class Sum> TILE_FN void stage_transposed(std::uint32_t out, const Sum* v) const {
+  template <class T, int cols> TILE_FN void stage_transposed(std::uint32_t out, const float* v) const {
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int j = 0; j < cols / 8; ++j) {
-      const Sum* const x = v + j * 4;
+      const float* const x = v + j * 4;
       const int r = j * 8 + lane % 8, unit = warp * 2 + lane / 8 % 2;
-      store_matrix2_transposed(out + r * 128 + (unit ^ (r % 8)) * 16, pack_sums<T>(x), pack_sums<T>(x + 2));
+      store_matrix2_transposed(out + r * 128 + (unit ^ (r % 8)) * 16, pack_pair<T>(x[0], x[1]),
+                               pack_pair<T>(x[2], x[3]));
     }
   }
 
-  template <class T, int m, int n, int warpgroups_per_tile, class Sum>
-  TILE_FN void store_with_epilogue(const OutputView<T, m, n>& view,
-                                   const Accumulator<m, n, warpgroups_per_tile, Sum>& acc, int row, int col) {
+  template <class T, int m, int n, int warpgroups_per_tile>
+  TILE_FN void store_with_epilogue(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc,
+                                   int row, int col) {
     if (view.target.vector_epilogue)
       store_vectors<T, m / warpgroups_per_tile, n>(view, acc.v, row, col);
     else if (view.target.aligned_fours)
@@ -382,8 +400,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     TILE_FN bool is_inside(int step) const {
       return n % 16 == 0 || step % steps_per_row + 1 < steps_per_row || c < n % 16;
     }
-    // Returns the sums, as floats with their bits if they are int32.
-    template <class Sum> TILE_FN EpilogueVector<8> read_step(float* mine, const Sum* v, int step) const {
+    TILE_FN EpilogueVector<8> read_step(float* mine, const float* v, int step) const {
       __syncwarp();  // the warp has read the previous 16 x 16 sums
       call_with_constant<0, epilogue_steps_of<Kernel>>(step, [&]<int i>() {
         constexpr RegisterRange registers = step_registers<Kernel>(i);
@@ -422,8 +439,8 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   // Fast epilogue: all operands have type T or are f32, with aligned 16-byte units along D's rows, or with one f32 for
   // each row; and offsets fit in 32 bits. If enough registers are free, the operands of a step are loaded during the
   // previous one.
-  template <class T, int rows, int n, class View, class Sum>
-  TILE_FN void store_vectors(const View& view, const Sum* v, int row, int col) {
+  template <class T, int rows, int n, class View>
+  TILE_FN void store_vectors(const View& view, const float* v, int row, int col) {
     constexpr bool loads_early = rows / 64 * n / 2 < 176;
     const EpilogueStep<!swap, n> mine;
     const TargetOutput& o = view.target;
@@ -448,7 +465,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     if (loads_early) load_operands(here);
 #pragma unroll 1
     for (; step < epilogue_steps.end; ++step) {
-      const EpilogueVector<8> sums = sums_to_float<Sum>(mine.read_step(warp_staging(), v, step));
+      const EpilogueVector<8> sums = mine.read_step(warp_staging(), v, step);
       const EpilogueVector<8> z = tile::apply_epilogue<Math>(o, sums, [&](const EpilogueInput& p) {
         if (loads_early) {
           const int q = &p == &o.scale ? 0 : &p == &o.bias ? 1 : &p == &o.gate ? 2 : 3;
@@ -471,16 +488,17 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   }
 
   // General epilogue: a thread stores eight contiguous elements of a row of D if they are aligned, else eight elements
-  // of a column, so that a warp's stores are contiguous. With `swap`, D is the transpose of the tile.
-  template <RunDirection run, int rows, int n, class View, class Sum>
-  TILE_FN void store_runs(const View& view, const Sum* v, int row, int col) {
+  // of a column, so that a warp's stores are contiguous. With `swap`, D is the transpose of the tile. Unless
+  // `has_epilogue`, the sums are stored as they are.
+  template <RunDirection run, int rows, int n, bool has_epilogue = true, class View>
+  TILE_FN void store_runs(const View& view, const float* v, int row, int col) {
     const EpilogueStep<(run == RunDirection::row) != swap, n> mine;
 #pragma unroll 1
     for (int step = epilogue_steps.first; step < epilogue_steps.end; ++step) {
       const EpilogueVector<8> sums = mine.read_step(warp_staging(), v, step);
       const int r = row + mine.row(step), c = col + mine.col(step);
       const auto at = EpilogueRun<8, run>::in(output_bounds(view), swap ? c : r, swap ? r : c, this->batch);
-      if (mine.is_inside(step) && at.inside_count > 0) apply_and_store<Sum>(view, sums, at);
+      if (mine.is_inside(step) && at.inside_count > 0) apply_and_store<has_epilogue>(view, sums, at);
     }
   }
   // Prefetches the tile's part of an operand into the L2.
