@@ -91,7 +91,6 @@ for result in int32 bf16; do
   check "x: int8[A, M, C]  w: int8[N, A, C]"$'\n'"y: ${result}[M, N] = x * w" -d M=130 -d N=77 -d A=5 -d C=48
 done
 check "x: int8[M, K]  w: int8[N, K]  s: f32[M]  t: f32[N]"$'\n'"h: f32[M, N] = x * w"$'\n'"y: bf16[M, N] = h * s * t" -d M=200 -d N=520 -d K=640
-fused "x: int8[M, K]  w: int8[N, K]  b: f32[N]"$'\n'"h: f32[M, N] = x * w"$'\n'"y: f16[M, N] = relu(h + b)" -d M=77 -d N=130 -d K=100
 # Batches of products with few rows or one column, whose other operand is contiguous along k or n.
 for dtype in bf16 f16; do
   for m in 1 2 4; do

@@ -18,7 +18,7 @@ template <class T> struct OperandType {
   // The type of the elements that instructions multiply
   using Element = std::conditional_t<std::is_same_v<T, ScaledE4m3>, E4m3, T>;
   static constexpr int bytes = sizeof(Element);
-  static constexpr int k = wgmma_bytes / bytes;                  // elements along k that one instruction multiplies
+  static constexpr int k = wgmma_bytes / bytes;  // elements along k that one instruction multiplies
   using Sum = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;
   using Result = std::conditional_t<bytes == 2, Element, Bf16>;  // type of D in kernels, which store pairs of 16 bits
   // The integer with the bits of an element

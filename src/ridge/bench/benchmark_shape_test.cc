@@ -71,8 +71,8 @@ TEST(BenchmarkShape, RefusesInvalidRows) {
 }
 
 TEST(BenchmarkShape, ResultDtypeOnADeviceDefaultsToOperandDtype) {
-  const auto shapes =
-      parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\nnn,int8,1,2,3\n", "s.csv", BenchmarkTarget::device);
+  const auto shapes = parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\nnn,int8,1,2,3\n", "s.csv",
+                                   BenchmarkTarget::device);
   ASSERT_TRUE(shapes.ok());
   EXPECT_EQ(shapes->at(0).out, DType::f16);
   EXPECT_EQ(shapes->at(1).out, DType::bf16);

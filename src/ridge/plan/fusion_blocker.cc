@@ -105,8 +105,7 @@ class FusionBlockers {
       if (auto why = find_reason(state_.options.unpaired_products, products)) return why;
     for (const int p : products) {
       const auto& c = std::get<Contraction>(state_.statement_at(p).op);
-      const bool sums_floats = state_.options.target == Target::cpu;  // A device sums in int32
-      if (sums_floats && state_.dtype_of(c.left) == DType::int8 && state_.dtype_of(c.right) == DType::int8)
+      if (state_.dtype_of(c.left) == DType::int8 && state_.dtype_of(c.right) == DType::int8)
         return fmt::format("{} sums int8 * int8, which is exact in int32 but not in f32", state_.name_of(c.result));
     }
     const auto groups = find_product_dims(state_.program, state_.shapes, products);

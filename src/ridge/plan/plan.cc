@@ -35,15 +35,15 @@ Status check_scaled_dtypes(const Program& program, const Contraction& c) {
   return Done{};
 }
 
-// Checks the dtypes of a product: floats, operands of tf32 or e4m3, and two operands of int8, whose result may be int32.
-// On a CPU also one operand of int8 and results of int8.
+// Checks the dtypes of a product: floats, operands of tf32 or e4m3, and two operands of int8, whose result may be
+// int32. On a CPU also one operand of int8 and results of int8.
 Status check_dtypes(const Program& program, const Contraction& c, Target target) {
   if (c.grouped && !is_float(program.tensors[c.grouped->tensor].dtype) &&
       !is_block_scaled(program.tensors[c.grouped->tensor].dtype))
     return dtype_error(program.tensors[c.grouped->tensor], "f32, bf16 or f16 for a grouped operand");
   if (has_block_scaled_factor(program, c)) return check_scaled_dtypes(program, c);
-  const bool are_int8 = program.tensors[c.left].dtype == DType::int8 &&
-                        program.tensors[c.right].dtype == DType::int8 && (target == Target::cpu || has_sum(c));
+  const bool are_int8 = program.tensors[c.left].dtype == DType::int8 && program.tensors[c.right].dtype == DType::int8 &&
+                        (target == Target::cpu || has_sum(c));
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[i];
     const bool is_result = i == c.result;

@@ -112,9 +112,9 @@ template <class Sum> __device__ Sum load_factor(StorageFormat in, const void* da
 }
 
 // With `groups.starts`, product i computes the rows of group i.
-template <class Sum>
-__global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __grid_constant__ StridedOutput d,
-                                    Index batch, Index k, StorageFormat in, tile::RowGroups groups) {
+template <class Sum> __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b,
+                                                         const __grid_constant__ StridedOutput d, Index batch, Index k,
+                                                         StorageFormat in, tile::RowGroups groups) {
   __shared__ Sum from_a[square_side][square_side + 1], from_b[square_side][square_side + 1];
   const Index across = (d.cols + square_side - 1) / square_side, down = (d.rows + square_side - 1) / square_side;
   for (Index i = blockIdx.x; i < across * down * batch; i += gridDim.x) {

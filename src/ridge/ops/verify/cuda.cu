@@ -27,7 +27,7 @@ struct DeviceProduct {
   bool a_transposed, b_transposed;
   StorageFormat in, out;
   const void *a, *b;
-  double product_error, least_error;  // Relative to the magnitudes of the products of a sum; absolute
+  double product_error, absolute_error;  // Relative to the magnitudes of the products of a sum; absolute
   double typical_error;               // Relative to sqrt(k)
 };
 
@@ -73,7 +73,7 @@ __global__ void verify_samples_kernel(DeviceProduct p, const void* d, CheckCount
     sum += sums[i];
     magnitude += magnitudes[i];
   }
-  const double bound = p.product_error * magnitude + p.least_error,
+  const double bound = p.product_error * magnitude + p.absolute_error,
                difference = fabs(read_value(p.out, d, r * p.n + c) - sum);
   const double error = difference / (bound + unit_roundoff(p.out) * (fabs(sum) + bound));
   if (!(error <= 1)) atomicAdd(&counters->sampled_wrong, 1u);
@@ -109,7 +109,7 @@ DeviceProduct to_device_product(const CheckedProduct& p) {
   if (has_integer_sums(p.dtype)) out.product_error = 0x1p-24;  // Rounded once, to f32
   if (p.out == DType::int32) {                                 // A difference is at least 1
     out.product_error = out.typical_error = 0;
-    out.least_error = 0.5;
+    out.absolute_error = 0.5;
   }
   return out;
 }

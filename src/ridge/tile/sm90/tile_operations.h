@@ -213,8 +213,8 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
       store_with_epilogue(view, acc, first, column);
     }
   }
-  // The same for sums of int32. Unless the results are int32, too, the caller has replaced them by floats with the same
-  // number of bits. Results of int32 have a loop of their own, because one for all results needs more registers.
+  // The same for sums of int32. Unless the results are int32, too, the caller has replaced the sums by the bits of f32
+  // (`convert_to_floats`). Results of int32 have a loop of their own, because one for all results needs more registers.
   template <class T, int m, int n, int warpgroups_per_tile>
   TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile, std::int32_t>& acc,
                      Row row, Col col) {

@@ -79,11 +79,11 @@ template <Major major> TILE_FN std::uint64_t make_descriptor(std::uint32_t addre
                : __VA_ARGS__                                                                                     \
                : "l"(a), "l"(b), "r"(add), "n"(ta), "n"(tb))
 // Instructions of int8 take no factors of 1 or -1. Their sums are int32 and wrap around.
-#define RIDGE_WIDTH_OF_INTEGERS(N, LIST, A, B, P, TA, TB, ...)                                                        \
-  if constexpr (width == N)                                                                                           \
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k32.s32.s8.s8 {"  \
-                 LIST "}, %" #A ", %" #B ", p; }"                                                                     \
-                 : __VA_ARGS__                                                                                        \
+#define RIDGE_WIDTH_OF_INTEGERS(N, LIST, A, B, P, TA, TB, ...)                                     \
+  if constexpr (width == N)                                                                        \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0; wgmma.mma_async.sync.aligned.m64n" #N \
+                 "k32.s32.s8.s8 {" LIST "}, %" #A ", %" #B ", p; }"                                \
+                 : __VA_ARGS__                                                                     \
                  : "l"(a), "l"(b), "r"(add));
 #define RIDGE_WGMMA(N, TYPES, LIST, A, B, P, TA, TB, ...) \
   RIDGE_ISSUE(N, TYPES, ", %" #TA ", %" #TB, LIST, A, B, P, __VA_ARGS__)
