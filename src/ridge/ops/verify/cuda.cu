@@ -28,7 +28,7 @@ struct DeviceProduct {
   StorageFormat in, out;
   const void *a, *b;
   double product_error, absolute_error;  // Relative to the magnitudes of the products of a sum; absolute
-  double typical_error;               // Relative to sqrt(k)
+  double typical_error;                  // Relative to sqrt(k)
 };
 
 __device__ double unit_roundoff(StorageFormat x) {
