@@ -189,15 +189,15 @@ TEST(Plan, RejectsUnsupportedPrograms) {
   EXPECT_EQ(error("w: mxfp4[F, D]\ny: bf16[F, D] = w + 1", {{"D", 32}, {"F", 3}}),
             "cannot run 'w' as mxfp4: expected f32, bf16 or f16, found mxfp4\n"
             "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
-  const auto cuda_error = [](const std::string& text) {
+  const auto cuda_error = [](const std::string& text, const Bindings& given) {
     const auto program = parse(text);
-    return make_plan(*program, *program->bind_sizes({{"M", 2}, {"N", 2}}), {.target = Target::cuda}).error().message;
+    return make_plan(*program, *program->bind_sizes(given), {.target = Target::cuda}).error().message;
   };
-  EXPECT_EQ(cuda_error("int8[N] * f16[N] -> f32[1]"),
+  EXPECT_EQ(cuda_error("int8[N] * f16[N] -> f32[1]", {{"N", 2}}),
             "cannot run 'X' as int8: expected f32, tf32, bf16, f16 or e4m3, or two operands of int8, found int8");
-  EXPECT_EQ(cuda_error("int8[N] * int8[N] -> int8[1]"),
+  EXPECT_EQ(cuda_error("int8[N] * int8[N] -> int8[1]", {{"N", 2}}),
             "cannot run 'Z' as int8: expected f32, bf16, f16 or int32, found int8");
-  EXPECT_EQ(cuda_error("int8[M] * int8[N] -> int32[M, N]"),
+  EXPECT_EQ(cuda_error("int8[M] * int8[N] -> int32[M, N]", {{"M", 2}, {"N", 2}}),
             "cannot run 'X' as int8: expected f32, tf32, bf16, f16 or e4m3, found int8")
       << "without a sum";
   EXPECT_EQ(error("f32[N] * f32[N] -> f32[1]", {}),
