@@ -58,7 +58,7 @@ function(ridge_add_cuda TARGET)
   file(READ ${CMAKE_SOURCE_DIR}/src/ridge/ops/product/sm90.h text)
   string(REGEX MATCH "int config_parts = ([0-9]+)" parts "${text}")
   math(EXPR last "${CMAKE_MATCH_1} - 1")
-  foreach(type IN ITEMS Bf16 F16 E4m3 float ScaledE4m3)  # operands of products: OperandDTypes in base/operand_type.h
+  foreach(type IN ITEMS Bf16 F16 E4m3 float ScaledE4m3 int8_t)  # operands of products: base/operand_type.h
     foreach(part RANGE ${last})
       ridge_add_configs(${TARGET} ridge_sm90_${type}_${part} product/sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part}
                         RIDGE_WHOLE_MENU=${ridge_whole_menu})

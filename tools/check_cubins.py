@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles all CUDA product kernels of bf16 with nvcc (no GPU needed) and compares them with a golden file: registers,
 spills (none), shared memory, and the counts of important instructions. Kernels of f16 differ only in the type of an
-instruction, so one part of them is compiled and must have the same properties. One part of those of e4m3, tf32 and
+instruction, so one part of them is compiled and must have the same properties. One part of those of e4m3, tf32, int8 and
 e4m3_128 is compiled and must not spill. The gated layer of bf16 and the input gradients of bf16 and f16 (rows dx0 …) have a golden
 file of their own, which also has the bytes of spill stores.
 `--update` rewrites the files. Without nvcc the tool prints "not checked" and exits with 0.
@@ -58,11 +58,11 @@ def read_elf_sections(elf: bytes):
 
 
 def parse_kernel_name(mangled: str):
-    found = re.search(r"(Matmul|Gated|InputGradient)KernelILi(\d+)E(?:NS_(\d+)|fE)", mangled)
+    found = re.search(r"(Matmul|Gated|InputGradient)KernelILi(\d+)E(?:NS_(\d+)|([fa])E)", mangled)
     if not found:
         return None
-    # A class is its length and its name; float is "f".
-    kind = mangled[found.end():found.end() + int(found.group(3))] if found.group(3) else "float"
+    # A class is its length and its name; float is "f" and int8_t is "a".
+    kind = mangled[found.end():found.end() + int(found.group(3))] if found.group(3) else {"f": "float", "a": "int8_t"}[found.group(4)]
     return kind, int(found.group(2)) + (FIRST_GRADIENT_ROW if found.group(1) == "InputGradient" else 0)
 
 

@@ -161,12 +161,18 @@ else:
             x, w = self.randn(9, 13, dtype=torch.bfloat16), self.randn(14, 13, dtype=torch.bfloat16) / 4
             close(ridge.geglu(x, w), test_torch.geglu(x.double(), w.double()), 8e-3)
 
+        def test_products_of_integers_are_exact(self):
+            a, b = (torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda") for shape in ((33, 700), (700, 45)))
+            found = ridge.matmul(a, b)
+            self.assertEqual(found.dtype, torch.int32)
+            self.assertTrue(torch.equal(found.cpu(), a.cpu().int() @ b.cpu().int()))
+
         def test_mistakes_are_sentences(self):
             x = self.randn(4, 4)
             with self.assertRaisesRegex(ridge.Error, "'a' is on CUDA device 0 and 'b' is in host memory"):
                 ridge.matmul(x, x.cpu())
             with self.assertRaisesRegex(ridge.Error, "found int8"):
-                ridge.matmul(x.to(torch.int8), x.to(torch.int8))
+                ridge.matmul(x.to(torch.int8), x.to(torch.int8), dtype="int8")
             with self.assertRaisesRegex(ridge.Error, r"^expected 'a' to be float32, bfloat16 or float16, found float64: pass a\.float\(\)$"):
                 ridge.matmul(x.double(), x.double())
             with self.assertRaisesRegex(Exception, "on one CUDA device|on one device|device"):

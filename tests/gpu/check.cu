@@ -35,8 +35,9 @@ __global__ void fill_matrix(void* data, PaddedOperand s, ElementFormat format, V
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
        i += std::int64_t{gridDim.x} * blockDim.x) {
     const std::int64_t b = i / (s.rows * s.cols), r = i / s.cols % s.rows, c = i % s.cols;
-    write_element(format, data, b * s.layout.batch_stride + r * s.layout.row_stride + c * s.layout.col_stride,
-                  r == nan_row ? nanf("") : random_value(kind, static_cast<std::uint64_t>(i), seed), all);
+    float x = r == nan_row ? nanf("") : random_value(kind, static_cast<std::uint64_t>(i), seed);
+    if (format == ElementFormat::int8 && kind == ValueKind::normal) x *= 48;  // Some exceed the range
+    write_element(format, data, b * s.layout.batch_stride + r * s.layout.row_stride + c * s.layout.col_stride, x, all);
   }
 }
 
@@ -86,6 +87,7 @@ __device__ void apply_epilogue(const CheckInput& x, double sum, double magnitude
   if (x.p.a.dtype == DType::e4m3 || x.p.a.dtype == DType::e4m3_128) product_error = 0x1p-6;
   tolerance = (2.0 * static_cast<double>(x.p.size.k) * 0x1p-24 + product_error) * magnitude * fabs(double{e.alpha}) +
               0x1p-23 * fabs(y);
+  if (x.p.a.dtype == DType::int8) tolerance = 0x1p-22 * fabs(y);  // Sums are exact until they are rounded to f32
   if (e.scale.data) {
     const double v = read_operand(e.scale, e.scale.data, b, r, c);
     y *= v;
@@ -142,7 +144,9 @@ __global__ void find_max_error(CheckInput x, ErrorSummary* summary) {
     apply_epilogue(x, sum, magnitude, b, r, c, want, tolerance);
     const double got = read_element(out, x.d, b * x.p.d.batch_stride + r * x.p.d.row_stride + c * x.p.d.col_stride);
     bool right;
-    if (x.exact) {
+    if (out == ElementFormat::int32) {
+      right = got == want;
+    } else if (x.exact) {
       float rounded;
       write_element(out, &rounded, 0, static_cast<float>(want));
       right = got == read_element(out, &rounded, 0);
@@ -265,7 +269,7 @@ class CaseRunner {
                  call.epilogue,
                  addend_.data() + 64,
                  call.starts,
-                 c.integers && is_exact(c)};
+                 (c.integers || c.p.a.dtype == DType::int8) && is_exact(c)};
     if (c.e.addend.data && !c.addend_is_d) x.addend_before = call.epilogue.addend.data;
     if (c.p.batch * c.p.size.m * c.p.size.n > 0)
       find_max_error<<<2048, 128, 0, stream_>>>(x, reinterpret_cast<ErrorSummary*>(summary_.data()));
@@ -475,11 +479,12 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   }
   DType in = r.one_in(2) ? DType::bf16 : DType::f16;
   if (r.one_in(5)) in = DType::f32;
-  if (r.one_in(4)) in = r.one_in(2) ? DType::e4m3 : DType::tf32;
+  if (r.one_in(3)) in = std::array{DType::e4m3, DType::tf32, DType::int8}[static_cast<std::size_t>(r.below(3))];
   const bool is_scaled = r.one_in(8);
   if (is_scaled) in = DType::e4m3_128;
   DType out = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
   if (StoredFloats::contains(in) && r.one_in(2)) out = in;
+  if (in == DType::int8 && r.one_in(2)) out = DType::int32;
   p.a = random_layout(r, in, p.batch, p.size.m, p.size.k, r.one_in(3), r.one_in(4));
   p.b = random_layout(r, in, p.batch, p.size.k, p.size.n, !r.one_in(3), r.one_in(4));
   p.d = random_layout(r, out, p.batch, p.size.m, p.size.n, r.one_in(4), false);
@@ -504,12 +509,16 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
       if (r.one_in(2)) c.e = {.addend = c.e.addend, .may_round_sum = true};
     }
   }
+  if (out == DType::int32) {  // the sums as they are
+    c.e = {};
+    c.addend_is_d = false;
+  }
   c.integers = r.one_in(2);
-  c.nan_row = r.one_in(10);
+  c.nan_row = r.one_in(10) && in != DType::int8;
   c.constant_b = r.one_in(4);
   c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
-  if (in == DType::f32 || (in != DType::e4m3 && !is_scaled && r.one_in(4)))
+  if (in == DType::f32 || (operand_bytes(in) > 1 && r.one_in(4)))
     c.candidate = r.below(20) - 10;
   else if (!r.one_in(3))
     c.config = r.below(static_cast<int>(ops::sm90_kernel_configs.size()));

@@ -78,6 +78,19 @@ for dtype in e4m3 tf32; do
   check "x: ${dtype}[M, K]  w: ${dtype}[N, K]  s: f32[M]  t: f32[N]"$'\n'"h[M, N] = x * w"$'\n'"y: bf16[M, N] = h * s * t" -d M=200 -d N=520 -d K=640
   fused "x: ${dtype}[M, K]  w: ${dtype}[N, K]  b: f32[N]"$'\n'"h[M, N] = x * w"$'\n'"y: f16[M, N] = relu(h + b)" -d M=77 -d N=130 -d K=100
 done
+# Products of int8 in the same orders, whose sums are exact; and an operand that is copied to another order.
+for result in int32 bf16; do
+  for sizes in '1 8 16' '5 100 130' '64 513 1024' '300 72 8' '129 257 4099'; do
+    read -r m n k <<<"$sizes"
+    for operands in 'M,K N,K' 'M,K K,N' 'K,M K,N' 'K,M N,K'; do
+      read -r a b <<<"$operands"
+      check "int8[$a] * int8[$b] -> ${result}[M, N]" -d "M=$m" -d "N=$n" -d "K=$k"
+    done
+    check "int8[B, M, K] * int8[B, N, K] -> ${result}[B, M, N]" -d B=3 -d "M=$m" -d "N=$n" -d "K=$k"
+  done
+  check "x: int8[A, M, C]  w: int8[N, A, C]"$'\n'"y: ${result}[M, N] = x * w" -d M=130 -d N=77 -d A=5 -d C=48
+done
+check "x: int8[M, K]  w: int8[N, K]  s: f32[M]  t: f32[N]"$'\n'"h: f32[M, N] = x * w"$'\n'"y: bf16[M, N] = h * s * t" -d M=200 -d N=520 -d K=640
 # Batches of products with few rows or one column, whose other operand is contiguous along k or n.
 for dtype in bf16 f16; do
   for m in 1 2 4; do

@@ -36,10 +36,12 @@ class DeviceMemory {
   std::size_t bytes_;
 };
 
-enum class ElementFormat : int { bf16, f16, f32, e4m3, e4m3_128 };
+enum class ElementFormat : int { bf16, f16, f32, e4m3, e4m3_128, int8, int32 };
 __host__ __device__ inline ElementFormat element_format(DType x) {
   if (x == DType::e4m3) return ElementFormat::e4m3;
   if (x == DType::e4m3_128) return ElementFormat::e4m3_128;
+  if (x == DType::int8) return ElementFormat::int8;
+  if (x == DType::int32) return ElementFormat::int32;
   if (x == DType::bf16) return ElementFormat::bf16;
   if (x == DType::f16) return ElementFormat::f16;
   return ElementFormat::f32;

@@ -36,6 +36,8 @@ __device__ inline void write_element(ElementFormat format, void* data, std::int6
   if (format == ElementFormat::bf16) static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
   if (format == ElementFormat::e4m3) static_cast<__nv_fp8_e4m3*>(data)[i] = __nv_fp8_e4m3(x);
   if (format == ElementFormat::f16) static_cast<__half*>(data)[i] = __float2half(x);
+  if (format == ElementFormat::int8)
+    static_cast<signed char*>(data)[i] = static_cast<signed char>(max(-128, min(127, __float2int_rn(x))));
   if (format == ElementFormat::e4m3_128) {
     char* const bytes = static_cast<char*>(data);
     reinterpret_cast<__nv_fp8_e4m3*>(bytes)[i] = __nv_fp8_e4m3(x);
@@ -48,6 +50,8 @@ __device__ inline void write_element(ElementFormat format, void* data, std::int6
 __device__ inline double read_element(ElementFormat format, const void* data, std::int64_t i,
                                       std::int64_t elements = 0) {
   if (format == ElementFormat::f32) return static_cast<const float*>(data)[i];
+  if (format == ElementFormat::int8) return static_cast<const signed char*>(data)[i];
+  if (format == ElementFormat::int32) return static_cast<const int*>(data)[i];
   if (format == ElementFormat::e4m3_128) {
     const char* const bytes = static_cast<const char*>(data);
     return double{*reinterpret_cast<const float*>(bytes + BlockPlanes::scale_offset(i, elements))} *

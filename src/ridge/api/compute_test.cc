@@ -298,10 +298,10 @@ TEST(MatmulOnDevice, ValidatesBeforeOpeningADevice) {
   d.strides = {1, 3};
   EXPECT_EQ(prepare_error(), "expected d to be row-major, without gaps, at a multiple of its element's size");
   const std::vector<std::int64_t> square{2, 2};
-  const ArrayView int8_array{a.data.data(), DType::int8, square}, sums{d.data.data(), DType::int32, square};
-  EXPECT_EQ(MatmulOnDevice::make(0, int8_array, int8_array, sums).error().message,
-            "expected two operands of the same dtype, f32, bf16, f16, e4m3, tf32 or e4m3_128, and a result of f32, "
-            "bf16 or f16; found int8 * int8 -> int32");
+  const ArrayView int8_array{a.data.data(), DType::int8, square}, narrow{d.data.data(), DType::int8, square};
+  EXPECT_EQ(MatmulOnDevice::make(0, int8_array, int8_array, narrow).error().message,
+            "expected two operands of the same dtype, f32, bf16, f16, e4m3, tf32, e4m3_128 or int8, and a result of "
+            "f32, bf16 or f16, of int8 also int32; found int8 * int8 -> int8");
   const ArrayView scaled{a.data.data(), DType::e4m3_128, square}, half{d.data.data(), DType::bf16, square};
   EXPECT_EQ(MatmulOnDevice::make(0, scaled, scaled, half).error().message,
             "expected arrays without block scales, found e4m3_128");

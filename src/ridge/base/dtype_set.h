@@ -47,7 +47,9 @@ template <DType... members> struct DTypeSet {
 using SixteenBitFloats = DTypeSet<DType::bf16, DType::f16>;
 using StoredFloats = DTypeSet<DType::f32, DType::bf16, DType::f16>;  // widened to f32 when loaded
 using RoundedFloats = DTypeSet<DType::f32, DType::tf32, DType::bf16, DType::f16, DType::e4m3>;  // see `round_to`
-using ReducedDTypes = DTypeSet<DType::f32, DType::bf16, DType::f16, DType::int32>;              // combined across ranks
+// Filled with random numbers in device memory.
+using RandomDTypes = DTypeSet<DType::f32, DType::tf32, DType::bf16, DType::f16, DType::e4m3, DType::int8>;
+using ReducedDTypes = DTypeSet<DType::f32, DType::bf16, DType::f16, DType::int32>;  // combined across ranks
 
 // All dtypes with a storage type (float16.h).
 using StorageDTypes =

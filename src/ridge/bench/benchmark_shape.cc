@@ -34,6 +34,7 @@ Result<DType> read_dtype(const std::string& column, const std::string& text, con
 
 // Returns the allowed dtypes of the result, the default first.
 std::vector<DType> result_dtypes(DType operand, BenchmarkTarget target) {
+  if (operand == DType::int8 && target == BenchmarkTarget::device) return {DType::int32, DType::bf16, DType::f32};
   if (operand == DType::int8) return {DType::int32};
   if (operand == DType::f32 || operand == DType::tf32) return {DType::f32};
   if (target == BenchmarkTarget::device) return {result_dtype(operand), DType::f32};
@@ -43,7 +44,7 @@ std::vector<DType> result_dtypes(DType operand, BenchmarkTarget target) {
 Status read_dtypes(Row& row, BenchmarkShape& shape, BenchmarkTarget target) {
   std::vector<DType> operands{DType::f32, DType::bf16, DType::f16, DType::int8};
   if (target == BenchmarkTarget::device)
-    operands = {DType::bf16, DType::f16, DType::f32, DType::tf32, DType::e4m3, DType::e4m3_128};
+    operands = {DType::bf16, DType::f16, DType::f32, DType::tf32, DType::e4m3, DType::e4m3_128, DType::int8};
   RIDGE_TRY(dtype, read_dtype("dtype", row["dtype"], operands));
   shape.dtype = dtype;
   const std::vector<DType> results = result_dtypes(dtype, target);

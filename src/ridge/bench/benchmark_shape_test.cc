@@ -71,16 +71,20 @@ TEST(BenchmarkShape, RefusesInvalidRows) {
 }
 
 TEST(BenchmarkShape, ResultDtypeOnADeviceDefaultsToOperandDtype) {
-  const auto shapes =
-      parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\n", "s.csv", BenchmarkTarget::device);
+  const auto shapes = parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\nnn,int8,1,2,3\n", "s.csv",
+                                   BenchmarkTarget::device);
   ASSERT_TRUE(shapes.ok());
   EXPECT_EQ(shapes->at(0).out, DType::f16);
   EXPECT_EQ(shapes->at(1).out, DType::bf16);
-  EXPECT_EQ(parse_shapes("op,dtype,m,n,k\nlinear,int8,1,2,3\n", "s.csv", BenchmarkTarget::device).error().to_string(),
-            "s.csv:2:1: expected dtype bf16, f16, f32, tf32, e4m3 or e4m3_128, found 'int8'\n");
+  EXPECT_EQ(shapes->at(2).out, DType::int32);
+  EXPECT_EQ(parse_shapes("op,dtype,m,n,k\nlinear,int4,1,2,3\n", "s.csv", BenchmarkTarget::device).error().to_string(),
+            "s.csv:2:1: expected dtype bf16, f16, f32, tf32, e4m3, e4m3_128 or int8, found 'int4'\n");
   EXPECT_EQ(
       parse_shapes("op,dtype,m,n,k,out\nlinear,f16,1,2,3,bf16\n", "s.csv", BenchmarkTarget::device).error().to_string(),
       "s.csv:2:1: expected out f16 or f32 of f16 operands, found 'bf16'\n");
+  EXPECT_EQ(
+      parse_shapes("op,dtype,m,n,k,out\nlinear,int8,1,2,3,f16\n", "s.csv", BenchmarkTarget::device).error().to_string(),
+      "s.csv:2:1: expected out int32, bf16 or f32 of int8 operands, found 'f16'\n");
 }
 
 TEST(BenchmarkShape, BuiltInShapesEqualTheRepositoryFile) {

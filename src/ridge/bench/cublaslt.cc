@@ -24,6 +24,7 @@ struct CublasLt::LoadedLibrary : DynamicLibrary {
   std::size_t workspace_bytes = 0;
   bool has_block_scales = false;                // True for e4m3_128
   std::int64_t a_elements = 0, b_elements = 0;  // Of the product's operands
+  bool sums_integers = false;
 
   int (*create)(Handle*) = find("cublasLtCreate");
   std::size_t (*version)() = find("cublasLtGetVersion");
@@ -52,12 +53,15 @@ struct CublasLt::LoadedLibrary : DynamicLibrary {
 };
 
 namespace {
-constexpr int real_32f = 0, real_16bf = 14, real_16f = 2, real_8f_e4m3 = 28, compute_32f = 68, compute_32f_tf32 = 77;
+constexpr int real_32f = 0, real_16bf = 14, real_16f = 2, real_8f_e4m3 = 28, integer_8 = 3, integer_32 = 10;
+constexpr int compute_32f = 68, compute_32f_tf32 = 77, compute_32i = 72;
 constexpr int transpose_a = 3, transpose_b = 4, max_workspace_attribute = 1;
 constexpr int scale_pointer_a = 17, scale_pointer_b = 18, scale_mode_a = 31, scale_mode_b = 32, one_scale_for_128 = 4;
 int cuda_data_type(DType x) {
   if (x == DType::f32 || x == DType::tf32) return real_32f;
   if (x == DType::bf16) return real_16bf;
+  if (x == DType::int8) return integer_8;
+  if (x == DType::int32) return integer_32;
   return x == DType::e4m3 || x == DType::e4m3_128 ? real_8f_e4m3 : real_16f;
 }
 }  // namespace
@@ -92,8 +96,10 @@ Result<int> CublasLt::prepare_product(const Product& p, std::size_t workspace_by
   const std::int64_t fr = p.b_transposed ? p.size.k : p.size.n, fc = p.b_transposed ? p.size.n : p.size.k;
   const std::int64_t sr = p.a_transposed ? p.size.m : p.size.k, sc = p.a_transposed ? p.size.k : p.size.m;
   const auto size = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
-  int found = 0,
-      status = lt.product_create(&lt.product, p.dtype == DType::tf32 ? compute_32f_tf32 : compute_32f, real_32f);
+  lt.sums_integers = p.dtype == DType::int8;
+  int compute = p.dtype == DType::tf32 ? compute_32f_tf32 : compute_32f;
+  if (lt.sums_integers) compute = compute_32i;
+  int found = 0, status = lt.product_create(&lt.product, compute, lt.sums_integers ? integer_32 : real_32f);
   if (status == 0) status = lt.product_set(lt.product, transpose_a, &first, sizeof first);
   if (status == 0) status = lt.product_set(lt.product, transpose_b, &second, sizeof second);
   lt.has_block_scales = p.dtype == DType::e4m3_128;
@@ -118,7 +124,6 @@ Result<int> CublasLt::prepare_product(const Product& p, std::size_t workspace_by
 bool CublasLt::queue_heuristic(int i, const void* a, const void* b, void* d, void* workspace,
                                CUstream_st* stream) const {
   const LoadedLibrary& lt = *library_;
-  const float one = 1, zero = 0;
   if (lt.has_block_scales) {
     const void *const first = static_cast<const char*>(b) + lt.b_elements, *const second = static_cast<const char*>(a) +
                                                                                            lt.a_elements;
@@ -126,7 +131,10 @@ bool CublasLt::queue_heuristic(int i, const void* a, const void* b, void* d, voi
         lt.product_set(lt.product, scale_pointer_b, &second, sizeof second) != 0)
       return false;
   }
-  return lt.matmul(lt.handle, lt.product, &one, b, lt.first, a, lt.second, &zero, d, lt.result, d, lt.result,
+  const float one = 1;
+  const std::int32_t integer_one = 1, zero = 0;  // Also the zero of floats
+  const void* const alpha = lt.sums_integers ? static_cast<const void*>(&integer_one) : &one;
+  return lt.matmul(lt.handle, lt.product, alpha, b, lt.first, a, lt.second, &zero, d, lt.result, d, lt.result,
                    &lt.algorithms[i], workspace, lt.workspace_bytes, stream) == 0;
 }
 

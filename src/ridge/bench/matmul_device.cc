@@ -323,7 +323,7 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const auto machine = guess_device_machine(properties);
   std::vector<BenchmarkShape> timed;
   for (const BenchmarkShape& shape : shapes)
-    if ((RoundedFloats::contains(shape.dtype) || has_planes_on_devices(shape.dtype)) &&
+    if ((RandomDTypes::contains(shape.dtype) || has_planes_on_devices(shape.dtype)) &&
         ProductComparison::fits_pool(shape))
       timed.push_back(shape);
   RIDGE_TRY_STATUS(time_rows(out, timed, options, [&](const BenchmarkShape& shape) {
@@ -336,7 +336,7 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   out.notes.push_back("library: cuBLASLt " + version);
   if (skipped > 0)
     out.notes.push_back(
-        fmt::format("skipped {} rows: none of {}, or larger than the pool", skipped, RoundedFloats::names()));
+        fmt::format("skipped {} rows: none of {}, or larger than the pool", skipped, RandomDTypes::names()));
   out.settings["baseline"] = {{"library", "cuBLASLt"}, {"version", version}, {"heuristics", 8}};
   out.settings["passed_over"] = skipped;
   return out;

@@ -47,8 +47,8 @@ TEST_F(KernelCodeTest, ReportsInvalidArguments) {
   expect_rejected({"kernels", full_name, "--ptx", "--csv"}, 2,
                   "ridge: expected --ptx as text or with --json, found --csv\n");
   expect_rejected({"kernels", full_name, "--sass", "--dtype", "f32"}, 2,
-                  "ridge: expected bf16, f16, e4m3, tf32 or e4m3_128, the dtypes of these kernels, found 'f32'\n  "
-                  "hint: --dtype f16\n");
+                  "ridge: expected bf16, f16, e4m3, tf32, e4m3_128 or int8, the dtypes of these kernels, found 'f32'\n"
+                  "  hint: --dtype f16\n");
   expect_rejected({"kernels", full_name, "--dtype", "f16"}, 2,
                   "ridge: expected --dtype together with --sass or --ptx\n");
   expect_rejected({"kernels", full_name, "--sass", "--ptx"}, 2,

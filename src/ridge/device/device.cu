@@ -34,6 +34,8 @@ template <class T> __global__ void fill_normal_kernel(T* data, std::uint64_t n, 
     const float x = sqrtf(-2.f * logf(u)) * cospif(static_cast<float>(g >> 8) * (2.0f / 16777216.0f));
     if constexpr (std::is_same_v<T, float>)
       data[i] = x;
+    else if constexpr (std::is_same_v<T, std::int8_t>)
+      data[i] = static_cast<std::int8_t>(__float2int_rn(x));
     else
       data[i] = tile::sm90::round_to<T>(x);
   }
@@ -205,10 +207,10 @@ Status Queue::set_bytes(void* to, int byte, std::int64_t bytes) const {
 Status Queue::fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const {
   if (elements == 0) return Done{};
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((elements + 255) / 256, 4096));
-  const bool is_filled = RoundedFloats::dispatch(dtype, [&]<class T>() {
+  const bool is_filled = RandomDTypes::dispatch(dtype, [&]<class T>() {
     fill_normal_kernel<<<blocks, 256, 0, stream()>>>(static_cast<T*>(to), static_cast<std::uint64_t>(elements), seed);
   });
-  if (!is_filled) return dtype_error<RoundedFloats>("random numbers in device memory", dtype);
+  if (!is_filled) return dtype_error<RandomDTypes>("random numbers in device memory", dtype);
   return to_status(cudaGetLastError(), "filling memory");
 }
 Status Queue::synchronize() const { return to_status(cudaStreamSynchronize(stream()), "running what was queued"); }

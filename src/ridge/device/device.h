@@ -100,7 +100,7 @@ class Queue {
   };
   Status copy_rows(const PitchedRows& to, const PitchedRows& from, std::int64_t width, std::int64_t rows) const;
   Status set_bytes(void* to, int byte, std::int64_t bytes) const;
-  // Writes standard normal numbers in bf16, f16 or f32; each depends only on `seed` and its index.
+  // Writes standard normal numbers in a dtype of RandomDTypes; each depends only on `seed` and its index.
   Status fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const;
   Status synchronize() const;
   // Makes later work on this queue wait for the work that is already on `other`. If one of the queues is being

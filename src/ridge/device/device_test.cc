@@ -84,10 +84,10 @@ TEST(Device, MultipliesF32OnTensorCores) {
             ops::cuda::MatmulPlan::Path::register_loads);
   EXPECT_EQ(ops::cuda::choose_plan(square_matmul_call(DType::bf16), 0, h200_numbers()).path,
             ops::cuda::MatmulPlan::Path::tiles);
-  EXPECT_EQ(ops::cuda::unsupported_reason(square_matmul_call(DType::int8)).text(),
-            "expected two operands of the same dtype, f32, bf16, f16, e4m3, tf32 or e4m3_128, and a result of f32, "
-            "bf16 or f16; "
-            "found int8 * int8 -> f32");
+  EXPECT_FALSE(ops::cuda::unsupported_reason(square_matmul_call(DType::int8)));
+  EXPECT_EQ(ops::cuda::unsupported_reason(square_matmul_call(DType::e5m2)).text(),
+            "expected two operands of the same dtype, f32, bf16, f16, e4m3, tf32, e4m3_128 or int8, and a result of "
+            "f32, bf16 or f16, of int8 also int32; found e5m2 * e5m2 -> f32");
 }
 
 }  // namespace

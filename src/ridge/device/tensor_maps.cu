@@ -34,7 +34,8 @@ std::optional<CUtensorMapDataType> tensor_map_type(DType dtype) {
   switch (dtype) {
     case DType::bf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     case DType::f16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    case DType::e4m3: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    case DType::e4m3:
+    case DType::int8: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     case DType::tf32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
     default: return std::nullopt;
   }

@@ -10,6 +10,7 @@
 #include "ridge/base/dtype_set.h"
 #include "ridge/base/operand_type.h"
 #include "ridge/plan/lower.h"
+#include "ridge/program/contraction.h"
 #include "ridge/program/routine.h"
 
 namespace ridge {
@@ -34,21 +35,26 @@ Status check_scaled_dtypes(const Program& program, const Contraction& c) {
   return Done{};
 }
 
-// Checks the dtypes of a product: floats, operands of tf32 or e4m3, int8 with a float and, on a CPU, two operands of
-// int8 with a float, int8 or int32 result.
+// Checks the dtypes of a product: floats, operands of tf32 or e4m3, int8 with a float, and two operands of int8, whose
+// result may be int32. On a CPU results may also be int8.
 Status check_dtypes(const Program& program, const Contraction& c, Target target) {
   if (c.grouped && !is_float(program.tensors[c.grouped->tensor].dtype) &&
       !is_block_scaled(program.tensors[c.grouped->tensor].dtype))
     return dtype_error(program.tensors[c.grouped->tensor], "f32, bf16 or f16 for a grouped operand");
   if (has_block_scaled_factor(program, c)) return check_scaled_dtypes(program, c);
+  const bool are_int8 = program.tensors[c.left].dtype == DType::int8 && program.tensors[c.right].dtype == DType::int8 &&
+                        (target == Target::cpu || has_sum(c));
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[i];
     const bool is_result = i == c.result;
-    if (is_float(tensor.dtype) || (!is_result && OperandDTypes::contains(tensor.dtype))) continue;
-    const DType other = program.tensors[i == c.left ? c.right : c.left].dtype;
-    if (!is_result && tensor.dtype == DType::int8 && StoredFloats::contains(other)) continue;
-    if (target == Target::cuda)
-      return dtype_error(tensor, is_result ? "f32, bf16 or f16" : "f32, tf32, bf16, f16 or e4m3");
+    if (is_float(tensor.dtype) || (!is_result && tensor.dtype == DType::e4m3)) continue;
+    if (are_int8 && tensor.dtype == (is_result ? DType::int32 : DType::int8)) continue;
+    if (target == Target::cuda) {
+      if (is_result) return dtype_error(tensor, are_int8 ? "f32, bf16, f16 or int32" : "f32, bf16 or f16");
+      const DType other = program.tensors[i == c.left ? c.right : c.left].dtype;
+      if (has_sum(c) && tensor.dtype == DType::int8 && StoredFloats::contains(other)) continue;
+      return dtype_error(tensor, has_sum(c) ? "f32, tf32, bf16, f16, e4m3 or int8" : "f32, tf32, bf16, f16 or e4m3");
+    }
     if (tensor.dtype != DType::int8 && !(is_result && tensor.dtype == DType::int32))
       return dtype_error(tensor, is_result ? "f32, bf16, f16, int8 or int32" : "f32, tf32, bf16, f16, e4m3 or int8");
   }

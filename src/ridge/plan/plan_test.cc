@@ -135,6 +135,9 @@ TEST(Plan, MultipliesNarrowFloatsAsTheTargetCan) {
         {"e4m3[M, K] * e4m3[N, K] -> bf16[M, N]", Target::cuda, 0, DType::e4m3},
         {reordered.c_str(), Target::cuda, 2, DType::bf16},
         {"e4m3[M, K] * f16[N, K] -> f32[M, N]", Target::cuda, 1, DType::f16},
+        {"int8[M, K] * int8[N, K] -> int32[M, N]", Target::cuda, 0, DType::int8},
+        {"int8[M, K] * int8[K, N] -> bf16[M, N]", Target::cuda, 0, DType::int8},
+        {"x: int8[A, M, C]  w: int8[N, A, C]\ny: int32[M, N] = x * w", Target::cuda, 1, DType::int8},
         {"e4m3[M, K] * f32[N, K] -> f32[M, N]", Target::cpu, 1, DType::f32},
         {"tf32[M, K] * tf32[K, N] -> f32[M, N]", Target::cpu, 0, DType::f32},
         {"tf32[M, K] * tf32[K, N] -> f32[M, N]", Target::cuda, 0, DType::tf32},
@@ -186,9 +189,17 @@ TEST(Plan, RejectsUnsupportedPrograms) {
   EXPECT_EQ(error("w: mxfp4[F, D]\ny: bf16[F, D] = w + 1", {{"D", 32}, {"F", 3}}),
             "cannot run 'w' as mxfp4: expected f32, bf16 or f16, found mxfp4\n"
             "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
-  const auto int8 = parse("int8[N] * int8[N] -> int32[1]");
-  EXPECT_EQ(make_plan(*int8, *int8->bind_sizes({{"N", 2}}), {.target = Target::cuda}).error().message,
-            "cannot run 'X' as int8: expected f32, tf32, bf16, f16 or e4m3, found int8");
+  const auto cuda_error = [](const std::string& text, const Bindings& given) {
+    const auto program = parse(text);
+    return make_plan(*program, *program->bind_sizes(given), {.target = Target::cuda}).error().message;
+  };
+  EXPECT_EQ(cuda_error("int8[N] * f16[N] -> f32[1]", {{"N", 2}}),
+            "cannot run 'X' as int8: expected f32, tf32, bf16, f16 or e4m3, or two operands of int8, found int8");
+  EXPECT_EQ(cuda_error("int8[N] * int8[N] -> int8[1]", {{"N", 2}}),
+            "cannot run 'Z' as int8: expected f32, bf16, f16 or int32, found int8");
+  EXPECT_EQ(cuda_error("int8[M] * int8[N] -> int32[M, N]", {{"M", 2}, {"N", 2}}),
+            "cannot run 'X' as int8: expected f32, tf32, bf16, f16 or e4m3, found int8")
+      << "without a sum";
   EXPECT_EQ(error("f32[N] * f32[N] -> f32[1]", {}),
             "dimension 'N' has no value; expected one to run the program\n  hint: -d N=64\n");
   EXPECT_NE(error("f32[N, M] * f32[M] -> f32[N]", {{"N", 4000000000}, {"M", 4000000000}}), "");

@@ -115,7 +115,7 @@ Status DeviceSteps::fill_normal() {
       continue;
     }
     const Status done =
-        RoundedFloats::contains(buffer.dtype)
+        RandomDTypes::contains(buffer.dtype)
             ? queue_.fill_normal(addresses_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i))
             : queue_.set_bytes(addresses_[i], 1, buffer.size_bytes());
     if (!done) return done;

@@ -15,8 +15,8 @@
 
 namespace ridge::tile {
 
-// int8: rounded to even, clamped to -128 … 127. e4m3: only loaded.
-enum class StorageFormat : std::uint8_t { bf16, f16, f32, int8, e4m3 };
+// int8: rounded to even, clamped to -128 … 127. e4m3: only loaded. int32: sums of int8 that are stored as they are.
+enum class StorageFormat : std::uint8_t { bf16, f16, f32, int8, e4m3, int32 };
 // Returns the format of a dtype that kernels load or store; `unsupported_reason` of each operation rejects all others.
 inline StorageFormat to_storage_format(DType dtype) {
   switch (dtype) {
@@ -26,15 +26,17 @@ inline StorageFormat to_storage_format(DType dtype) {
     case DType::bf16: return StorageFormat::bf16;
     case DType::f16: return StorageFormat::f16;
     case DType::int8: return StorageFormat::int8;
+    case DType::int32: return StorageFormat::int32;
     default: break;
   }
   RIDGE_CHECK(false, dtype_name(dtype));
 }
-// The same for kernels on a device, which neither load nor store int8.
+// The same for kernels on a device that neither load nor store integers.
 inline StorageFormat to_device_format(DType dtype) {
-  RIDGE_CHECK(dtype != DType::int8, dtype_name(dtype));
+  RIDGE_CHECK(dtype != DType::int8 && dtype != DType::int32, dtype_name(dtype));
   return to_storage_format(dtype);
 }
+// Returns the bytes of an element of a format that kernels load, which int32 is not.
 constexpr int bytes_of(StorageFormat x) {
   if (x == StorageFormat::f32) return 4;
   return x == StorageFormat::int8 || x == StorageFormat::e4m3 ? 1 : 2;

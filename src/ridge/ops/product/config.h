@@ -21,7 +21,7 @@ struct MatmulConfig {
   int staging = 2;                                     // Output buffers of 64 columns per consumer
   int cluster_m = 1, cluster_n = 1;                    // Blocks that share loads by multicast, along m and n
   bool grouped = false;                                // D's rows are grouped (problem.h)
-  bool adds_pieces = false;    // Adds sums of 128 elements in f32: tensor cores keep 13 bits of sums of 8-bit operands
+  bool adds_pieces = false;    // Adds sums of 128 elements in f32: tensor cores keep 13 bits of sums of 8-bit floats
   bool scales_blocks = false;  // Multiplies these sums by the scales of e4m3_128; a stage has one block of each line
   constexpr int warpgroups_per_tile() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   // True if the groups of a tile take turns in using the tensor cores (tile/sum_pieces.h).
@@ -308,7 +308,7 @@ constexpr MatmulConfig kernel_config(int config, DType operand) {
   MatmulConfig out = sm90_kernel_configs[static_cast<std::size_t>(config)];
   const int bytes = operand_bytes(operand);
   out.k = out.k * OperandType<Bf16>::bytes / bytes;
-  out.adds_pieces = bytes == 1;
+  out.adds_pieces = bytes == 1 && !has_integer_sums(operand);
   if (!is_block_scaled(operand)) return out;
   out.scales_blocks = true;
   const int ring_bytes = out.stages * (out.m + out.n) * out.k,

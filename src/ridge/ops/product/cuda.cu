@@ -120,7 +120,7 @@ tile::TargetOutput make_output(const MatmulCall& call, const TileProblem& t) {
   tile::TargetOutput o{};
   static_cast<tile::Epilogue&>(o) =
       to_tile_epilogue(t.d_transposed ? transpose_epilogue(call.epilogue) : call.epilogue, call.problem.d.dtype);
-  const std::uintptr_t vector_bytes = 4 * bytes_of(o.format);
+  const std::uintptr_t vector_bytes = 4 * operand_bytes(call.problem.d.dtype);
   o.aligned_fours = reinterpret_cast<std::uintptr_t>(t.d) % vector_bytes == 0 && t.d_line_stride % 4 == 0 &&
                     (t.result_matrices() == 1 || t.d_batch_stride % 4 == 0);
   o.vector_epilogue = has_vector_epilogue(call);

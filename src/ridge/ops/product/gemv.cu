@@ -103,10 +103,19 @@ template <class Word, class Element> __global__ void __launch_bounds__(copy_thre
 using OneElement = tile::sm90::EpilogueRun<1, tile::sm90::RunDirection::row>;
 constexpr int square_side = 32;  // A block of 32 x 8 threads computes 32 x 32 elements of D
 
+// Returns an element in the type of its sums: int32 of int8, f32 of all others.
+template <class Sum> __device__ Sum load_factor(StorageFormat in, const void* data, Index i) {
+  if constexpr (std::is_same_v<Sum, std::int32_t>)
+    return static_cast<const std::int8_t*>(data)[i];
+  else
+    return tile::sm90::read_stored(in, data, i);
+}
+
 // With `groups.starts`, product i computes the rows of group i.
-__global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __grid_constant__ StridedOutput d,
-                                    Index batch, Index k, StorageFormat in, tile::RowGroups groups) {
-  __shared__ float from_a[square_side][square_side + 1], from_b[square_side][square_side + 1];
+template <class Sum> __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b,
+                                                         const __grid_constant__ StridedOutput d, Index batch, Index k,
+                                                         StorageFormat in, tile::RowGroups groups) {
+  __shared__ Sum from_a[square_side][square_side + 1], from_b[square_side][square_side + 1];
   const Index across = (d.cols + square_side - 1) / square_side, down = (d.rows + square_side - 1) / square_side;
   for (Index i = blockIdx.x; i < across * down * batch; i += gridDim.x) {
     const Index product = i / (across * down), col = i % across * square_side;
@@ -117,22 +126,22 @@ __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __
       end = rows.end;
       if (row >= end) continue;
     }
-    float sum[4] = {};
+    Sum sum[4] = {};
     for (Index q = 0; q < k; q += square_side) {
       for (int r = threadIdx.y; r < square_side; r += 8) {
         const Index depth = q + threadIdx.x;
         from_a[r][threadIdx.x] =
             row + r < end && depth < k
-                ? tile::sm90::read_stored(in, a.data, product * a.batch_stride + (row + r) * a.step + depth * a.k_step)
+                ? load_factor<Sum>(in, a.data, product * a.batch_stride + (row + r) * a.step + depth * a.k_step)
                 : 0;
         from_b[r][threadIdx.x] =
             col + r < d.cols && depth < k
-                ? tile::sm90::read_stored(in, b.data, product * b.batch_stride + (col + r) * b.step + depth * b.k_step)
+                ? load_factor<Sum>(in, b.data, product * b.batch_stride + (col + r) * b.step + depth * b.k_step)
                 : 0;
       }
       __syncthreads();
       const int step_depth = k - q < square_side ? static_cast<int>(k - q) : square_side;
-      float partial[4] = {};  // Separate partial sums: the error grows with the square root of the terms of a sum
+      Sum partial[4] = {};  // Separate partial sums: the error grows with the square root of the terms of a sum
       for (int t = 0; t < step_depth; ++t)
         for (int r = 0; r < 4; ++r) partial[r] += from_a[threadIdx.y + 8 * r][t] * from_b[threadIdx.x][t];
       for (int r = 0; r < 4; ++r) sum[r] += partial[r];
@@ -140,8 +149,14 @@ __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __
     }
     for (int r = 0; r < 4; ++r) {
       const Index y = row + threadIdx.y + 8 * r, x = col + threadIdx.x;
-      if (y < end && x < d.cols)
-        tile::sm90::apply_and_store(d, tile::sm90::EpilogueVector<1>{{sum[r]}}, OneElement{y, x, product, 1});
+      if (y >= end || x >= d.cols) continue;
+      const OneElement at{y, x, product, 1};
+      if constexpr (std::is_same_v<Sum, std::int32_t>)
+        if (d.target.format == StorageFormat::int32) {
+          tile::sm90::apply_and_store<false>(d, tile::sm90::EpilogueVector<1>{{__int_as_float(sum[r])}}, at);
+          continue;
+        }
+      tile::sm90::apply_and_store(d, tile::sm90::EpilogueVector<1>{{static_cast<float>(sum[r])}}, at);
     }
   }
 }
@@ -448,8 +463,9 @@ Status multiply_plain(const TileProblem& t, const tile::TargetOutput& output, cu
   const double squares = static_cast<double>(t.batch) *
                          static_cast<double>((t.size.m + square_side - 1) / square_side) *
                          static_cast<double>((t.size.n + square_side - 1) / square_side);
-  plain_matmul_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(square_side, 8), 0, stream>>>(
-      to_strided(t.a), to_strided(t.b), d, t.batch, t.size.k, tile::to_device_format(t.a.dtype),
+  auto* const kernel = has_integer_sums(t.a.dtype) ? plain_matmul_kernel<std::int32_t> : plain_matmul_kernel<float>;
+  kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(square_side, 8), 0, stream>>>(
+      to_strided(t.a), to_strided(t.b), d, t.batch, t.size.k, tile::to_storage_format(t.a.dtype),
       tile::RowGroups{t.starts});
   return device::to_status(cudaGetLastError(), "launching the product");
 }

@@ -79,7 +79,7 @@ TEST(MachineCode, KernelSymbolsExistInTheBinary) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const std::string binary = read_file("/proc/self/exe", std::size_t{1} << 30).value();
   for (std::size_t i = 0; i < sm90_kernel_configs.size(); ++i)
-    for (const DType in : {DType::bf16, DType::f16, DType::e4m3, DType::tf32, DType::e4m3_128}) {
+    for (const DType in : {DType::bf16, DType::f16, DType::e4m3, DType::tf32, DType::e4m3_128, DType::int8}) {
       const std::string symbol = kernel_symbol(static_cast<int>(i), in);
       const bool exists = is_compiled(i) && kernel_config(static_cast<int>(i), in).can_multiply(in);
       ASSERT_EQ(binary.find(symbol + '\0') != std::string::npos, exists) << symbol;

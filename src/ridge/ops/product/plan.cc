@@ -170,10 +170,12 @@ Reason unsupported_reason(const MatmulProblem& p) {
   }
   const bool are_equal =
       (StoredFloats::contains(p.a.dtype) || OperandDTypes::contains(p.a.dtype)) && p.a.dtype == p.b.dtype;
-  if ((!are_equal && !has_narrow_weights(p)) || !StoredFloats::contains(p.d.dtype))
-    return fmt::format("expected two operands of the same dtype, f32, {}, and a result of {}; found {} * {} -> {}",
-                       OperandDTypes::names(), StoredFloats::names(), dtype_name(p.a.dtype), dtype_name(p.b.dtype),
-                       dtype_name(p.d.dtype));
+  const bool stores_sums = p.d.dtype == DType::int32 && are_equal && has_integer_sums(p.a.dtype);
+  if ((!are_equal && !has_narrow_weights(p)) || (!StoredFloats::contains(p.d.dtype) && !stores_sums))
+    return fmt::format(
+        "expected two operands of the same dtype, f32, {}, and a result of {}, of int8 also int32; found {} * {} -> {}",
+        OperandDTypes::names(), StoredFloats::names(), dtype_name(p.a.dtype), dtype_name(p.b.dtype),
+        dtype_name(p.d.dtype));
   if (p.windows) return "windows: expected those of A, with channels last, found those of B";
   if (p.pixel_windows)
     if (auto reason = validate_pixel_windows(p)) return reason;
@@ -205,6 +207,8 @@ Reason unsupported_reason(const MatmulCall& call) {
     return "starts: expected device memory with the starts of groups, found a null pointer";
   const MatmulEpilogue& e = call.epilogue;
   if (auto reason = validate_epilogue(e)) return reason;
+  if (p.d.dtype == DType::int32 && !is_store_only(e))
+    return "d: expected f32, bf16 or f16 after an epilogue, found int32";
   for (const auto& [name, data] : {std::pair{"a", call.a}, std::pair{"b", call.b}})
     if (p.pixel_windows && reinterpret_cast<std::uintptr_t>(data) % 16 != 0)
       return fmt::format("{}: expected the address of a convolution's operand to be a multiple of 16 bytes, found {}",

@@ -74,6 +74,65 @@ TEST(MatmulPlan, ScaledBlocksAreMultipliedByTilesWithoutCopies) {
             "a: expected the address of a block-scaled operand to be a multiple of 16 bytes, found 0x100008");
 }
 
+MatmulCall make_integer_call(std::int64_t m, std::int64_t n, std::int64_t k, DType result) {
+  MatmulCall c = make_call(m, n, k, row_major(k), column_major(k), row_major(n));
+  c.problem.a.dtype = c.problem.b.dtype = DType::int8;
+  c.problem.d.dtype = result;
+  return c;
+}
+
+TEST(MatmulPlan, IntegersAreMultipliedByTilesWithoutCopies) {
+  for (const DType result : {DType::int32, DType::f32, DType::bf16, DType::f16})
+    for (const std::int64_t m : {1, 64, 300, 4096}) {
+      const MatmulCall c = make_integer_call(m, 2112, 7168, result);
+      ASSERT_FALSE(unsupported_reason(c)) << unsupported_reason(c).text();
+      const MatmulPlan plan = choose_plan(c, workspace, h200_numbers());
+      EXPECT_EQ(plan.path, MatmulPlan::Path::tiles) << m;
+      EXPECT_FALSE(plan.copy_a || plan.copy_b) << m;
+      EXPECT_EQ(has_vector_epilogue(c), result == DType::bf16);
+      EXPECT_EQ(can_store_in_bulk(c), result == DType::bf16);
+    }
+}
+
+TEST(MatmulPlan, IntegersThatAreNotContiguousAlongKAreTransposed) {
+  MatmulCall c = make_integer_call(300, 2112, 7168, DType::int32);
+  c.problem.b = {DType::int8, 2112, 1, 0};
+  const MatmulPlan plan = choose_plan(c, workspace, h200_numbers());
+  EXPECT_EQ(plan.path, MatmulPlan::Path::tiles);
+  EXPECT_TRUE(plan.copy_b && plan.transpose_b);
+  EXPECT_FALSE(plan.copy_a);
+  EXPECT_EQ(choose_plan(c, 0, h200_numbers()).path, MatmulPlan::Path::plain) << "no workspace";
+  EXPECT_EQ(choose_plan(make_integer_call(8, 16, 0, DType::int32), workspace, h200_numbers()).path,
+            MatmulPlan::Path::plain)
+      << "zeros";
+}
+
+// Sums need no additions by threads, so that also tiles whose groups take turns multiply at the full rate.
+TEST(MatmulPlan, IntegersArePredictedToBeFasterThanFloatsOfTheSameBytes) {
+  const auto seconds = [](DType operand) {
+    MatmulCall c = make_integer_call(8192, 8192, 8192, DType::bf16);
+    c.problem.a.dtype = c.problem.b.dtype = operand;
+    return choose_plan(c, workspace, h200_numbers()).predicted_s;
+  };
+  EXPECT_LT(seconds(DType::int8), 0.95 * seconds(DType::e4m3));
+  EXPECT_NEAR(seconds(DType::int8), 0.5 * seconds(DType::bf16), 0.05 * seconds(DType::bf16));
+}
+
+TEST(MatmulPlan, ResultsOfInt32HaveNoEpilogue) {
+  MatmulCall c = make_integer_call(300, 2112, 7168, DType::int32);
+  c.epilogue.alpha = 2;
+  EXPECT_EQ(unsupported_reason(c).text(), "d: expected f32, bf16 or f16 after an epilogue, found int32");
+  c.problem.d.dtype = DType::f16;
+  EXPECT_FALSE(unsupported_reason(c));
+  c.problem.a.dtype = DType::bf16;
+  EXPECT_TRUE(unsupported_reason(c)) << "operands of two dtypes";
+  c = make_call(300, 2112, 7168, row_major(7168), column_major(7168), row_major(2112));
+  c.problem.d.dtype = DType::int32;
+  EXPECT_EQ(unsupported_reason(c).text(),
+            "expected two operands of the same dtype, f32, bf16, f16, e4m3, tf32, e4m3_128 or int8, and a result of "
+            "f32, bf16 or f16, of int8 also int32; found bf16 * bf16 -> int32");
+}
+
 TEST(MatmulPlan, FewRowsOfUnalignedOperandsUseGemv) {
   using Path = MatmulPlan::Path;
   const auto path = [](const MatmulCall& c) { return choose_plan(c, workspace, h200_numbers()).path; };

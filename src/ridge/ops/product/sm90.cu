@@ -1,8 +1,9 @@
 // Compiles every config_parts-th kernel config for one input type. The build compiles this file for each RIDGE_TYPE
-// (Bf16, F16, E4m3, and float for tf32) and RIDGE_PART, to keep compilations below a minute. RIDGE_WHOLE_MENU=0
-// compiles only sample configs.
+// (Bf16, F16, E4m3, ScaledE4m3, int8_t, and float for tf32) and RIDGE_PART, to keep compilations below a minute.
+// RIDGE_WHOLE_MENU=0 compiles only sample configs.
 #include "ridge/ops/product/sm90.h"
 
+#include <cstdint>
 #include <utility>
 
 namespace ridge::ops::cuda {

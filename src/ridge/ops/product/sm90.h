@@ -32,7 +32,7 @@ struct CompiledConfig {
 
 template <int index, class T> struct MatmulKernel
     : Matmul<kernel_config(index, operand_dtype<T>), typename OperandType<T>::Element, typename OperandType<T>::Element,
-             typename OperandType<T>::Result> {};
+             typename OperandType<T>::Result, typename OperandType<T>::Sum> {};
 
 template <class Kernel> cudaError_t allow_shared_memory() {
   return device::allow_shared_memory<tile::sm90::run_product<Kernel>>(tile::sm90::shared_bytes<Kernel>);

@@ -17,7 +17,7 @@ namespace {
 
 template <std::size_t index, class T> struct ConfigKernel
     : Matmul<kernel_config(index, operand_dtype<T>), typename OperandType<T>::Element, typename OperandType<T>::Element,
-             Bf16> {};
+             Bf16, typename OperandType<T>::Sum> {};
 
 // Kernels of other operands than bf16 differ only in how they multiply a stage, but have more operations: clusters of
 // eight blocks then have one tile and fewer stages.
@@ -107,6 +107,11 @@ TEST(TraceConfigs, ConfigsHaveNoSynchronizationErrors) {
 // The sums of a stage are added in f32, in pieces.
 TEST(TraceConfigs, ConfigsOfEightBitsHaveNoSynchronizationErrors) {
   check_all_configs<E4m3>(std::make_index_sequence<sm90_kernel_configs.size()>());
+}
+
+// Sums of int8 are exact in int32, so that kernels differ from those of bf16 only in the elements of a stage.
+TEST(TraceConfigs, ConfigsOfIntegersHaveNoSynchronizationErrors) {
+  check_all_configs<std::int8_t>(std::make_index_sequence<sm90_kernel_configs.size()>());
 }
 
 // Threads of a group read scales that other threads wrote, so a barrier must separate the writes from the reads.

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "ridge/base/block_scale.h"
+#include "ridge/base/operand_type.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/tile/tile.h"
 // tile.h must come first: it defines TILE_FN.
@@ -28,14 +29,18 @@ struct DeviceProduct {
   StorageFormat in, out;
   bool has_block_scales;  // True for e4m3_128, whose scales follow the elements
   const void *a, *b;
-  double operand_error, typical_error;  // Relative to each product; to sqrt(k) for a sum
+  double product_error, absolute_error;  // Relative to the magnitudes of the products of a sum; absolute
+  double typical_error;                  // Relative to sqrt(k)
 };
 
 __device__ double unit_roundoff(StorageFormat x) {
+  if (x == StorageFormat::int32) return 0;
   if (x == StorageFormat::f32) return 0x1p-24;
   return tile::sm90::dispatch_sixteen_bits(x, [&]<class T>() { return unit_roundoff_of<T>; });
 }
 __device__ double read_value(StorageFormat s, const void* data, std::int64_t i) {
+  if (s == StorageFormat::int8) return static_cast<const std::int8_t*>(data)[i];
+  if (s == StorageFormat::int32) return static_cast<const std::int32_t*>(data)[i];
   return tile::sm90::read_stored(s, data, i);
 }
 
@@ -56,7 +61,8 @@ __device__ std::uint32_t hash_bits(std::uint32_t h) {
   return h;
 }
 
-// Each block checks one element, chosen by a hash. The error bound is 2k u |A||B| for the sum plus rounding to `out`.
+// Each block checks one element, chosen by a hash. The error bound is 2k u |A||B| for a sum in f32, which has none for
+// integers, plus rounding to `out`.
 __global__ void verify_samples_kernel(DeviceProduct p, const void* d, CheckCounters* counters) {
   const std::int64_t r = hash_bits(blockIdx.x * 2654435761u + 5) % p.m,
                      c = hash_bits(blockIdx.x * 2246822519u + 11) % p.n;
@@ -77,7 +83,7 @@ __global__ void verify_samples_kernel(DeviceProduct p, const void* d, CheckCount
     sum += sums[i];
     magnitude += magnitudes[i];
   }
-  const double bound = (2.0 * static_cast<double>(p.k) * 0x1p-24 + p.operand_error) * magnitude,
+  const double bound = p.product_error * magnitude + p.absolute_error,
                difference = fabs(read_value(p.out, d, r * p.n + c) - sum);
   const double error = difference / (bound + unit_roundoff(p.out) * (fabs(sum) + bound));
   if (!(error <= 1)) atomicAdd(&counters->sampled_wrong, 1u);
@@ -99,18 +105,24 @@ __global__ void verify_all_kernel(DeviceProduct p, const void* d, const void* li
 DeviceProduct to_device_product(const CheckedProduct& p) {
   const bool has_block_scales = has_planes_on_devices(p.dtype),
              is_narrow = p.dtype == DType::tf32 || p.dtype == DType::e4m3 || has_block_scales;
-  return {p.size.m,
-          p.size.n,
-          p.size.k,
-          p.a_transposed,
-          p.b_transposed,
-          tile::to_device_format(has_block_scales ? DType::e4m3 : p.dtype),
-          tile::to_device_format(p.out),
-          has_block_scales,
-          p.a,
-          p.b,
-          is_narrow ? narrow_operand_error : 0,
-          is_narrow ? narrow_typical_error : typical_error};
+  DeviceProduct out{p.size.m,
+                    p.size.n,
+                    p.size.k,
+                    p.a_transposed,
+                    p.b_transposed,
+                    tile::to_storage_format(has_block_scales ? DType::e4m3 : p.dtype),
+                    tile::to_storage_format(p.out),
+                    p.a,
+                    p.b,
+                    2.0 * static_cast<double>(p.size.k) * 0x1p-24 + (is_narrow ? narrow_operand_error : 0),
+                    0,
+                    is_narrow ? narrow_typical_error : typical_error};
+  if (has_integer_sums(p.dtype)) out.product_error = 0x1p-24;  // Rounded once, to f32
+  if (p.out == DType::int32) {                                 // A difference is at least 1
+    out.product_error = out.typical_error = 0;
+    out.absolute_error = 0.5;
+  }
+  return out;
 }
 Status launch_status() { return device::to_status(cudaGetLastError(), "checking a product"); }
 

@@ -15,7 +15,8 @@ namespace ridge::ops::cuda {
 struct CheckedProduct {  // D[m, n]; A is [m, k] or [k, m], B is [k, n] or [n, k]; all are packed
   ProductSize size;
   bool a_transposed = false, b_transposed = false;
-  DType dtype = DType::bf16, out = DType::bf16;  // One of OperandDTypes or f32; `out` is bf16, f16 or f32
+  // One of OperandDTypes or f32; `out` is bf16, f16 or f32, or int32 for int8
+  DType dtype = DType::bf16, out = DType::bf16;
   const void *a = nullptr, *b = nullptr;
 };
 

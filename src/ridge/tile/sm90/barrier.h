@@ -51,13 +51,17 @@ TILE_FN std::uint32_t read_shared(std::uint32_t address) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
   return x;
 }
-TILE_FN float4 read_shared_of_block(std::uint32_t shared, int block) {  // reads another block's shared memory
+// Reads four floats or four integers from another block's shared memory.
+template <class Four> TILE_FN Four read_shared_of_block(std::uint32_t shared, int block) {
   float4 x;
   asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %4, %5; ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [a]; }"
                : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
                : "r"(shared), "r"(block)
                : "memory");
-  return x;
+  if constexpr (std::is_same_v<Four, int4>)
+    return {__float_as_int(x.x), __float_as_int(x.y), __float_as_int(x.z), __float_as_int(x.w)};
+  else
+    return x;
 }
 TILE_FN int cluster_rank() {
   int rank;

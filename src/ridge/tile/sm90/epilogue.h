@@ -214,16 +214,17 @@ template <int count, RunDirection run> struct EpilogueRun {
   }
 };
 
-// Applies the epilogue to the sums of a run and stores the results.
-template <int count, RunDirection run, class View>
+// Applies the epilogue to the sums of a run and stores the results. Unless `has_epilogue`, the sums are int32, given as
+// floats with their bits, and are stored as they are.
+template <bool has_epilogue = true, int count, RunDirection run, class View>
 TILE_FN void apply_and_store(const View& view, const EpilogueVector<count>& sums, const EpilogueRun<count, run>& at) {
   constexpr int pairs = (count + 1) / 2, half = pairs > 1 ? pairs / 2 : pairs;
   const TargetOutput& o = view.target;
-  const EpilogueVector<count> y = tile::apply_epilogue<Math>(o, sums, at);
+  const EpilogueVector<count> y = has_epilogue ? tile::apply_epilogue<Math>(o, sums, at) : sums;
   const Index first = at.batch * view.batch_stride + at.row * view.row_stride + at.col;
   const Index step = run == RunDirection::row ? 1 : view.row_stride;
   const bool is_full = run == RunDirection::row && count > 1 && o.aligned_fours && at.inside_count >= count;
-  if (o.format == StorageFormat::f32) {
+  if (!has_epilogue || o.format == StorageFormat::f32) {
     float* const to = reinterpret_cast<float*>(view.data) + first;
     if (is_full) return write_words<count>(to, reinterpret_cast<const std::uint32_t*>(y.v));
 #pragma unroll

@@ -153,14 +153,20 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     do {
       if constexpr (Kernel::config.can_split())
         if (left) sum_slice(acc, __ffs(static_cast<int>(left)) - 1, item);
+      if constexpr (std::is_same_v<Sum, std::int32_t>)
+        if (g.d.target.format != StorageFormat::int32) convert_to_floats(acc);
       Kernel::store(*static_cast<TileConsumer<Kernel>*>(this), g, acc);
     } while (left &= left - 1);
   }
 
-  // Partial sums of splits in memory: [register / 4][thread][4], so that each thread accesses 16 bytes at a time.
-  static constexpr int group_floats = State::size * 128;  // floats of a group
-  TILE_FN static float4* thread_vector(float* sums, int i) {
-    return reinterpret_cast<float4*>(sums + i * 128 + threadIdx.x % 128 * 4);
+  // Partial sums of splits in memory: [register / 4][thread][4], so that each thread accesses 16 bytes at a time. Those
+  // of type int32 remain integers, so that they are exact.
+  using Sum = typename State::Sum;
+  static_assert(sizeof(Sum) == sizeof(float), "partial sums have 32 bits");
+  using FourSums = std::conditional_t<std::is_same_v<Sum, std::int32_t>, int4, float4>;
+  static constexpr int group_floats = State::size * 128;  // sums of a group
+  TILE_FN static FourSums* thread_vector(float* sums, int i) {
+    return reinterpret_cast<FourSums*>(sums + i * 128 + threadIdx.x % 128 * 4);
   }
   TILE_FN float* partial_sums(const WorkItem& item, int split) const {
     return p.partial + (static_cast<std::size_t>(item.first_partial + split) * Kernel::config.warpgroups_per_tile() +
@@ -171,7 +177,7 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     float* const to = partial_sums(item, item.split);
 #pragma unroll
     for (int i = 0; i < State::size; i += 4)
-      __stcg(thread_vector(to, i), make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]));
+      __stcg(thread_vector(to, i), FourSums{acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]});
   }
   TILE_FN std::uint32_t* arrival_counter(const WorkItem& item) const {
     return p.arrived + item.block_tile * Kernel::config.warpgroups_per_tile() + this->row_part;
@@ -202,17 +208,17 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     for (int i = 0; i < count; ++i) acc.v[first + i] = 0;
 #pragma unroll 1
     for (int split = 0; split < splits; split += splits_per_round) {
-      float4 x[splits_per_round][count / 4];
+      FourSums x[splits_per_round][count / 4];
 #pragma unroll
       for (int j = 0; j < splits_per_round; ++j)
 #pragma unroll
         for (int i = 0; i < count / 4; ++i)
-          x[j][i] = split + j < splits ? read(split + j, first + 4 * i) : make_float4(0, 0, 0, 0);
+          x[j][i] = split + j < splits ? read(split + j, first + 4 * i) : FourSums{0, 0, 0, 0};
 #pragma unroll
       for (int j = 0; j < splits_per_round; ++j)
 #pragma unroll
         for (int i = 0; i < count / 4; ++i) {
-          float* const sum = acc.v + first + 4 * i;
+          Sum* const sum = acc.v + first + 4 * i;
           sum[0] += x[j][i].x;
           sum[1] += x[j][i].y;
           sum[2] += x[j][i].z;
@@ -255,7 +261,7 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
                   "the sums do not fit in the ring for cluster split-K: use more stages");
 #pragma unroll
     for (int i = 0; i < State::size; i += 4)
-      *thread_vector(shared_sums(), i) = make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]);
+      *thread_vector(shared_sums(), i) = FourSums{acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]};
     if (this->leads()) s.granted[this->id] = 1u << cluster_rank();
   }
   TILE_FN void sync_cluster() const { cluster_sync(); }
@@ -284,6 +290,11 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     return i < 2 ? low : high;
   }
 
+  // Replaces sums of int32 by the bits of the nearest f32, in place, so that they need no other registers.
+  TILE_FN static void convert_to_floats(State& acc) {
+#pragma unroll
+    for (int i = 0; i < State::size; ++i) acc.v[i] = __float_as_int(__int2float_rn(acc.v[i]));
+  }
   // Sums one slice of the tile over all splits. The epilogue steps (tile_operations.h) are divided among the splits.
   TILE_FN void sum_slice(State& acc, int split, const WorkItem& item) {
     this->epilogue_steps = {epilogue_steps_of<Kernel> * split / item.splits,
@@ -291,7 +302,8 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     if (is_cooperative()) return sum_steps<0>(acc, item.splits, partials_in_memory(item));
     if constexpr (Kernel::config.can_split_in_cluster()) {
       const std::uint32_t from = shared_address(thread_vector(shared_sums(), 0));
-      sum_steps<0>(acc, item.splits, [from](int block, int i) { return read_shared_of_block(from + i * 512, block); });
+      sum_steps<0>(acc, item.splits,
+                   [from](int block, int i) { return read_shared_of_block<FourSums>(from + i * 512, block); });
     }
   }
   template <int step, class Read> TILE_FN void sum_steps(State& acc, int splits, const Read& read) const {

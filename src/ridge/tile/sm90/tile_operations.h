@@ -74,15 +74,15 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
         : a(make_descriptor<of_a>(shared_address(left.data), group) + row_part * row_blocks * a_rows),
           b(make_descriptor<of_b>(shared_address(right.data), group)) {}
     // Issues a step of k for 64 rows and the columns from `first_column` on.
-    template <int columns>
-    TILE_FN void multiply(float* sums, int step, int row_block, int first_column, int add) const {
+    template <int columns, class Sum>
+    TILE_FN void multiply(Sum* sums, int step, int row_block, int first_column, int add) const {
       mma_64<columns, T, of_a, of_b>(sums, a + step_units<T, of_a>(step, m) + row_block * a_rows,
                                      b + step_units<T, of_b>(step, n) + first_column * row_units, add);
     }
   };
 
-  template <int m, int n, int warpgroups_per_tile, class A, class B>
-  TILE_FN void mma(Accumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
+  template <int m, int n, int warpgroups_per_tile, class Sum, class A, class B>
+  TILE_FN void mma(Accumulator<m, n, warpgroups_per_tile, Sum>& acc, const A& a, Transposed<B> b) const {
     static_assert(A::rows == m && B::rows == n, "mma: [m, k] x [n, k] transposed -> [m, n]");
     if constexpr (OperandType<typename A::type>::bytes == 4 && Kernel::config.a == Major::mn) {
       multiply_left_registers(acc, a, b.tile);
@@ -225,6 +225,23 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
       wait_for_buffers<Kernel>(*this);
       store_with_epilogue(view, acc, first, column);
     }
+  }
+  // The same for sums of int32. Unless the results are int32, too, the caller has replaced the sums by the bits of f32
+  // (`convert_to_floats`). Results of int32 have a loop of their own, because one for all results needs more registers.
+  template <class T, int m, int n, int warpgroups_per_tile>
+  TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile, std::int32_t>& acc,
+                     Row row, Col col) {
+    Accumulator<m, n, warpgroups_per_tile> sums;
+#pragma unroll
+    for (int i = 0; i < sums.size; ++i) sums.v[i] = __int_as_float(acc.v[i]);
+    if (view.target.format != StorageFormat::int32) return store(view, sums, row, col);
+    constexpr int high = m / warpgroups_per_tile;
+    const int first = static_cast<int>(row.begin) + row_part * high, column = static_cast<int>(col.begin);
+    wait_for_buffers<Kernel>(*this);
+    if (view.target.aligned_fours)
+      store_runs<RunDirection::row, high, n, false>(view, sums.v, first, column);
+    else
+      store_runs<RunDirection::column, high, n, false>(view, sums.v, first, column);
   }
   // Stores the rounded sums in bulk, for kernels without an epilogue.
   template <class T, int m, int n, int warpgroups_per_tile>
@@ -484,8 +501,9 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   }
 
   // General epilogue: a thread stores eight contiguous elements of a row of D if they are aligned, else eight elements
-  // of a column, so that a warp's stores are contiguous. With `swap`, D is the transpose of the tile.
-  template <RunDirection run, int rows, int n, class View>
+  // of a column, so that a warp's stores are contiguous. With `swap`, D is the transpose of the tile. Unless
+  // `has_epilogue`, the sums are stored as they are.
+  template <RunDirection run, int rows, int n, bool has_epilogue = true, class View>
   TILE_FN void store_runs(const View& view, const float* v, int row, int col) {
     const EpilogueStep<(run == RunDirection::row) != swap, n> mine;
 #pragma unroll 1
@@ -493,7 +511,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
       const EpilogueVector<8> sums = mine.read_step(warp_staging(), v, step);
       const int r = row + mine.row(step), c = col + mine.col(step);
       const auto at = EpilogueRun<8, run>::in(output_bounds(view), swap ? c : r, swap ? r : c, this->batch);
-      if (mine.is_inside(step) && at.inside_count > 0) apply_and_store(view, sums, at);
+      if (mine.is_inside(step) && at.inside_count > 0) apply_and_store<has_epilogue>(view, sums, at);
     }
   }
   // Prefetches the tile's part of an operand into the L2.

@@ -38,11 +38,14 @@ template <Major major> TILE_FN std::uint64_t make_descriptor(std::uint32_t addre
   return 0x4000'0040'0000'0000ull | across << 16 | (address & 0x3ffff) >> 4;
 }
 
-#define RIDGE_R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define RIDGE_R8(i) RIDGE_R4(i), RIDGE_R4(i + 4)
-#define RIDGE_R16(i) RIDGE_R8(i), RIDGE_R8(i + 8)
-#define RIDGE_R32(i) RIDGE_R16(i), RIDGE_R16(i + 16)
-#define RIDGE_R64(i) RIDGE_R32(i), RIDGE_R32(i + 32)
+// Operand lists of sums. C is RIDGE_FLOAT or RIDGE_INTEGER, the kind of register of a sum.
+#define RIDGE_FLOAT(x) "+f"(x)
+#define RIDGE_INTEGER(x) "+r"(x)
+#define RIDGE_R4(C, i) C(d[i]), C(d[i + 1]), C(d[i + 2]), C(d[i + 3])
+#define RIDGE_R8(C, i) RIDGE_R4(C, i), RIDGE_R4(C, i + 4)
+#define RIDGE_R16(C, i) RIDGE_R8(C, i), RIDGE_R8(C, i + 8)
+#define RIDGE_R32(C, i) RIDGE_R16(C, i), RIDGE_R16(C, i + 16)
+#define RIDGE_R64(C, i) RIDGE_R32(C, i), RIDGE_R32(C, i + 32)
 #define RIDGE_T10(t) ",%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9"
 #define RIDGE_D4 "%0,%1,%2,%3"
 #define RIDGE_D8 RIDGE_D4 ",%4,%5,%6,%7"
@@ -75,6 +78,13 @@ template <Major major> TILE_FN std::uint64_t make_descriptor(std::uint32_t addre
                "}, %" #A ", %" #B ", p, 1, 1" MAJORS "; }"                                                       \
                : __VA_ARGS__                                                                                     \
                : "l"(a), "l"(b), "r"(add), "n"(ta), "n"(tb))
+// Instructions of int8 take no factors of 1 or -1. Their sums are int32 and wrap around.
+#define RIDGE_WIDTH_OF_INTEGERS(N, LIST, A, B, P, TA, TB, ...)                                     \
+  if constexpr (width == N)                                                                        \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0; wgmma.mma_async.sync.aligned.m64n" #N \
+                 "k32.s32.s8.s8 {" LIST "}, %" #A ", %" #B ", p; }"                                \
+                 : __VA_ARGS__                                                                     \
+                 : "l"(a), "l"(b), "r"(add));
 #define RIDGE_WGMMA(N, TYPES, LIST, A, B, P, TA, TB, ...) \
   RIDGE_ISSUE(N, TYPES, ", %" #TA ", %" #TB, LIST, A, B, P, __VA_ARGS__)
 // Instructions of 8- and 32-bit operands have no transpositions.
@@ -106,32 +116,42 @@ template <Major major> TILE_FN std::uint64_t make_descriptor(std::uint32_t addre
     else RIDGE_ISSUE_HELD(N, "k8.f32.tf32.tf32", "", __VA_ARGS__); \
   }
 
-// Issues D[64, width] += A[64, k] * B[k, width]; if add == 0, D is overwritten.
-template <int width, class T, Major a_major, Major b_major>
-TILE_FN void mma_64(float* d, std::uint64_t a, std::uint64_t b, int add) {
+// Applies WIDTH to the numbers, operand lists and positions of each width.
+// clang-format off
+#define RIDGE_FOR_EACH_WIDTH(WIDTH, C)                                                                                \
+  WIDTH(8, RIDGE_D4, 4, 5, 6, 7, 8, RIDGE_R4(C, 0))                                                                   \
+  WIDTH(16, RIDGE_D8, 8, 9, 10, 11, 12, RIDGE_R8(C, 0))                                                               \
+  WIDTH(32, RIDGE_D16, 16, 17, 18, 19, 20, RIDGE_R16(C, 0))                                                           \
+  WIDTH(48, RIDGE_D24, 24, 25, 26, 27, 28, RIDGE_R16(C, 0), RIDGE_R8(C, 16))                                          \
+  WIDTH(64, RIDGE_D32, 32, 33, 34, 35, 36, RIDGE_R32(C, 0))                                                           \
+  WIDTH(80, RIDGE_D40, 40, 41, 42, 43, 44, RIDGE_R32(C, 0), RIDGE_R8(C, 32))                                          \
+  WIDTH(96, RIDGE_D48, 48, 49, 50, 51, 52, RIDGE_R32(C, 0), RIDGE_R16(C, 32))                                         \
+  WIDTH(112, RIDGE_D56, 56, 57, 58, 59, 60, RIDGE_R32(C, 0), RIDGE_R16(C, 32), RIDGE_R8(C, 48))                       \
+  WIDTH(128, RIDGE_D64, 64, 65, 66, 67, 68, RIDGE_R64(C, 0))                                                          \
+  WIDTH(144, RIDGE_D72, 72, 73, 74, 75, 76, RIDGE_R64(C, 0), RIDGE_R8(C, 64))                                         \
+  WIDTH(160, RIDGE_D80, 80, 81, 82, 83, 84, RIDGE_R64(C, 0), RIDGE_R16(C, 64))                                        \
+  WIDTH(176, RIDGE_D88, 88, 89, 90, 91, 92, RIDGE_R64(C, 0), RIDGE_R16(C, 64), RIDGE_R8(C, 80))                       \
+  WIDTH(192, RIDGE_D96, 96, 97, 98, 99, 100, RIDGE_R64(C, 0), RIDGE_R32(C, 64))                                       \
+  WIDTH(208, RIDGE_D104, 104, 105, 106, 107, 108, RIDGE_R64(C, 0), RIDGE_R32(C, 64), RIDGE_R8(C, 96))                 \
+  WIDTH(224, RIDGE_D112, 112, 113, 114, 115, 116, RIDGE_R64(C, 0), RIDGE_R32(C, 64), RIDGE_R16(C, 96))                \
+  WIDTH(240, RIDGE_D120, 120, 121, 122, 123, 124, RIDGE_R64(C, 0), RIDGE_R32(C, 64), RIDGE_R16(C, 96),                \
+        RIDGE_R8(C, 112))                                                                                             \
+  WIDTH(256, RIDGE_D128, 128, 129, 130, 131, 132, RIDGE_R64(C, 0), RIDGE_R64(C, 64))
+// clang-format on
+
+// Issues D[64, width] += A[64, k] * B[k, width]; if add == 0, D is overwritten. `Sum` is float, or int32 for int8.
+template <int width, class T, Major a_major, Major b_major, class Sum>
+TILE_FN void mma_64(Sum* d, std::uint64_t a, std::uint64_t b, int add) {
   static_assert((width % 16 == 0 && width <= 256) || width == 8, "wgmma: a width of 8, or a multiple of 16 up to 256");
   static_assert(OperandType<T>::bytes == 2 || (a_major == Major::k && b_major == Major::k),
                 "wgmma: operands of 8 or 32 bits must be contiguous along k");
-  constexpr int ta = a_major == Major::mn, tb = b_major == Major::mn;
-  // clang-format off
-  RIDGE_WIDTH(8, RIDGE_D4, 4, 5, 6, 7, 8, RIDGE_R4(0))
-  RIDGE_WIDTH(16, RIDGE_D8, 8, 9, 10, 11, 12, RIDGE_R8(0))
-  RIDGE_WIDTH(32, RIDGE_D16, 16, 17, 18, 19, 20, RIDGE_R16(0))
-  RIDGE_WIDTH(48, RIDGE_D24, 24, 25, 26, 27, 28, RIDGE_R16(0), RIDGE_R8(16))
-  RIDGE_WIDTH(64, RIDGE_D32, 32, 33, 34, 35, 36, RIDGE_R32(0))
-  RIDGE_WIDTH(80, RIDGE_D40, 40, 41, 42, 43, 44, RIDGE_R32(0), RIDGE_R8(32))
-  RIDGE_WIDTH(96, RIDGE_D48, 48, 49, 50, 51, 52, RIDGE_R32(0), RIDGE_R16(32))
-  RIDGE_WIDTH(112, RIDGE_D56, 56, 57, 58, 59, 60, RIDGE_R32(0), RIDGE_R16(32), RIDGE_R8(48))
-  RIDGE_WIDTH(128, RIDGE_D64, 64, 65, 66, 67, 68, RIDGE_R64(0))
-  RIDGE_WIDTH(144, RIDGE_D72, 72, 73, 74, 75, 76, RIDGE_R64(0), RIDGE_R8(64))
-  RIDGE_WIDTH(160, RIDGE_D80, 80, 81, 82, 83, 84, RIDGE_R64(0), RIDGE_R16(64))
-  RIDGE_WIDTH(176, RIDGE_D88, 88, 89, 90, 91, 92, RIDGE_R64(0), RIDGE_R16(64), RIDGE_R8(80))
-  RIDGE_WIDTH(192, RIDGE_D96, 96, 97, 98, 99, 100, RIDGE_R64(0), RIDGE_R32(64))
-  RIDGE_WIDTH(208, RIDGE_D104, 104, 105, 106, 107, 108, RIDGE_R64(0), RIDGE_R32(64), RIDGE_R8(96))
-  RIDGE_WIDTH(224, RIDGE_D112, 112, 113, 114, 115, 116, RIDGE_R64(0), RIDGE_R32(64), RIDGE_R16(96))
-  RIDGE_WIDTH(240, RIDGE_D120, 120, 121, 122, 123, 124, RIDGE_R64(0), RIDGE_R32(64), RIDGE_R16(96), RIDGE_R8(112))
-  RIDGE_WIDTH(256, RIDGE_D128, 128, 129, 130, 131, 132, RIDGE_R64(0), RIDGE_R64(64))
-  // clang-format on
+  static_assert(std::is_same_v<Sum, typename OperandType<T>::Sum>, "wgmma: expected sums of the operands' type");
+  [[maybe_unused]] constexpr int ta = a_major == Major::mn, tb = b_major == Major::mn;
+  if constexpr (std::is_same_v<T, std::int8_t>) {
+    RIDGE_FOR_EACH_WIDTH(RIDGE_WIDTH_OF_INTEGERS, RIDGE_INTEGER)
+  } else {
+    RIDGE_FOR_EACH_WIDTH(RIDGE_WIDTH, RIDGE_FLOAT)
+  }
 }
 
 // Issues D[64, width] += A[64, k] * B[k, width] with A in registers and B of 16 bits contiguous along n, or of tf32
@@ -144,17 +164,19 @@ TILE_FN void mma_64_registers(float* d, const std::uint32_t* a, std::uint64_t b,
   static_assert(OperandType<T>::bytes == 2 || OperandType<T>::bytes == 4,
                 "wgmma: a left operand in registers has 16 or 32 bits");
   // clang-format off
-  RIDGE_WIDTH_HELD(16, RIDGE_D8, 8, 9, 10, 11, 12, 13, RIDGE_R8(0))
-  RIDGE_WIDTH_HELD(32, RIDGE_D16, 16, 17, 18, 19, 20, 21, RIDGE_R16(0))
-  RIDGE_WIDTH_HELD(64, RIDGE_D32, 32, 33, 34, 35, 36, 37, RIDGE_R32(0))
-  RIDGE_WIDTH_HELD(96, RIDGE_D48, 48, 49, 50, 51, 52, 53, RIDGE_R32(0), RIDGE_R16(32))
-  RIDGE_WIDTH_HELD(128, RIDGE_D64, 64, 65, 66, 67, 68, 69, RIDGE_R64(0))
-  RIDGE_WIDTH_HELD(160, RIDGE_D80, 80, 81, 82, 83, 84, 85, RIDGE_R64(0), RIDGE_R16(64))
-  RIDGE_WIDTH_HELD(192, RIDGE_D96, 96, 97, 98, 99, 100, 101, RIDGE_R64(0), RIDGE_R32(64))
-  RIDGE_WIDTH_HELD(256, RIDGE_D128, 128, 129, 130, 131, 132, 133, RIDGE_R64(0), RIDGE_R64(64))
+  RIDGE_WIDTH_HELD(16, RIDGE_D8, 8, 9, 10, 11, 12, 13, RIDGE_R8(RIDGE_FLOAT, 0))
+  RIDGE_WIDTH_HELD(32, RIDGE_D16, 16, 17, 18, 19, 20, 21, RIDGE_R16(RIDGE_FLOAT, 0))
+  RIDGE_WIDTH_HELD(64, RIDGE_D32, 32, 33, 34, 35, 36, 37, RIDGE_R32(RIDGE_FLOAT, 0))
+  RIDGE_WIDTH_HELD(96, RIDGE_D48, 48, 49, 50, 51, 52, 53, RIDGE_R32(RIDGE_FLOAT, 0), RIDGE_R16(RIDGE_FLOAT, 32))
+  RIDGE_WIDTH_HELD(128, RIDGE_D64, 64, 65, 66, 67, 68, 69, RIDGE_R64(RIDGE_FLOAT, 0))
+  RIDGE_WIDTH_HELD(160, RIDGE_D80, 80, 81, 82, 83, 84, 85, RIDGE_R64(RIDGE_FLOAT, 0), RIDGE_R16(RIDGE_FLOAT, 64))
+  RIDGE_WIDTH_HELD(192, RIDGE_D96, 96, 97, 98, 99, 100, 101, RIDGE_R64(RIDGE_FLOAT, 0), RIDGE_R32(RIDGE_FLOAT, 64))
+  RIDGE_WIDTH_HELD(256, RIDGE_D128, 128, 129, 130, 131, 132, 133, RIDGE_R64(RIDGE_FLOAT, 0), RIDGE_R64(RIDGE_FLOAT, 64))
   // clang-format on
 }
 
+#undef RIDGE_FLOAT
+#undef RIDGE_INTEGER
 #undef RIDGE_R4
 #undef RIDGE_R8
 #undef RIDGE_R16
@@ -195,5 +217,7 @@ TILE_FN void mma_64_registers(float* d, const std::uint32_t* a, std::uint64_t b,
 #undef RIDGE_ISSUE
 #undef RIDGE_WGMMA_ALONG_K
 #undef RIDGE_WIDTH_HELD
+#undef RIDGE_WIDTH_OF_INTEGERS
+#undef RIDGE_FOR_EACH_WIDTH
 
 }  // namespace ridge::tile::sm90

@@ -84,7 +84,7 @@ template <class T> __device__ T narrow(float x) {
   else if constexpr (std::is_same_v<T, F16>)
     return {tile::cuda::round_to<NumberFormat::f16>(x)};
   else
-    return x;
+    return static_cast<T>(x);
 }
 
 // Elements of f32, bf16 or f16, whose dtype is the same for all threads.

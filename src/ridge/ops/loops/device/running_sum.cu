@@ -273,6 +273,9 @@ void sum_across(const RunningSumLoops& l, const RunningSumPlan& plan, const SumR
     StoredFloats::dispatch(l.result, [&]<class To>() {
       sum_across_kernel<From, To, true><<<blocks, threads, 0, stream>>>(run, plan.team);
     });
+    if constexpr (std::is_same_v<From, std::int8_t>)  // A copy in another order, for products
+      if (l.result == DType::int8)
+        sum_across_kernel<From, std::int8_t, true><<<blocks, threads, 0, stream>>>(run, plan.team);
   });
 }
 
