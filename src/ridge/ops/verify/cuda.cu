@@ -112,6 +112,7 @@ DeviceProduct to_device_product(const CheckedProduct& p) {
                     p.b_transposed,
                     tile::to_storage_format(has_block_scales ? DType::e4m3 : p.dtype),
                     tile::to_storage_format(p.out),
+                    has_block_scales,
                     p.a,
                     p.b,
                     2.0 * static_cast<double>(p.size.k) * 0x1p-24 + (is_narrow ? narrow_operand_error : 0),

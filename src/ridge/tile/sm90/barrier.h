@@ -23,6 +23,10 @@ TILE_FN void expect_bytes(std::uint32_t bar, int bytes) {
 TILE_FN void arrive_mbarrier(std::uint32_t bar) {
   asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
+// Arrives when all earlier asynchronous copies (cp.async) of this thread are complete.
+TILE_FN void arrive_after_copies(std::uint32_t bar) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
+}
 TILE_FN void arrive_mbarrier_of_block(std::uint32_t bar,
                                       int block) {  // arrives at the same barrier of another block of the cluster
   asm volatile(

@@ -2,7 +2,7 @@
 // k. One warp requests boxes of weights from the copy engine, three warps load the activations of the same stage of k,
 // and eight warps convert weights in registers and multiply them on tensor cores (mma.sync m16n8k16, sums in f32). The
 // order of k is the same permutation for weights and activations, so that the weights of a thread are contiguous in
-// memory and the activations are in shared memory in the order of the registers. The warps of the same lines add their
+// memory and the activations are in shared memory in the order of the threads. The warps of the same lines add their
 // sums in shared memory, and so do the blocks of a cluster that divide k, always in the same order.
 #include <algorithm>
 #include <utility>
@@ -13,10 +13,13 @@
 #include "ridge/device/launch_kernel.h"
 #include "ridge/device/shared_memory.h"
 #include "ridge/device/tensor_maps.h"
+#include "ridge/ops/function/device_math.h"
 #include "ridge/ops/product/strided.h"
 #include "ridge/ops/product/weight_only/decode.h"
 #include "ridge/ops/product/weight_only/multiply.h"
 #include "ridge/tile/sm90/tma.h"
+// Must follow device_math.h, which defines RIDGE_FN.
+#include "ridge/tile/cuda/prefetch.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -111,7 +114,7 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
 
   TILE_FN void init_barriers() const {
     for (int i = 0; i < p.ring; ++i) {
-      sm90::init_mbarrier(full(i), 1 + activation_warps);
+      sm90::init_mbarrier(full(i), 1 + activation_threads);
       sm90::init_mbarrier(empty(i), Tile::multiplying_warps);
     }
     sm90::publish_mbarrier_init();
@@ -161,11 +164,11 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
     }
   }
 
-  // Loads the activations of all stages. Units of k beyond the last element are filled up with zeros; rows that do not
-  // exist keep any values, which only the sums of these rows depend on.
+  // Loads the activations of all stages, as many as the ring has slots for at a time. Units of k beyond the last
+  // element are filled up with zeros; rows that do not exist keep any values, which only the sums of these rows depend
+  // on.
   TILE_FN void load_activations() const {
     const int thread = static_cast<int>(threadIdx.x) - multiplying_threads - warp_threads;
-    constexpr int in_flight = 12;
     sm90::wait_for_earlier_kernels();
     const int units_log2 = __ffs(stage_k / unit) - 1, all = p.x.rows << units_log2, units_mask = (1 << units_log2) - 1;
     RingPosition at{0, 1};
@@ -173,32 +176,28 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
       const std::uint16_t* const from = p.x.data + work.batch * p.x.batch_stride;
       for (int stage = work.first; stage < work.end; ++stage) {
         std::uint8_t* const to = slot_at(at.slot) + weight_bytes;
-        for (int done = thread; done < all || done == thread; done += in_flight * activation_threads) {
-          uint4 loaded[in_flight];
-#pragma unroll
-          for (int i = 0; i < in_flight; ++i) {
-            const int place = done + i * activation_threads;
-            if (place < all)
-              loaded[i] = load_unit(from + (place >> units_log2) * p.x.row_stride,
-                                    Index{stage} * stage_k + (place & units_mask) * unit);
-          }
-          if (done == thread) sm90::wait_mbarrier(empty(at.slot), at.phase);
-#pragma unroll
-          for (int i = 0; i < in_flight; ++i) {
-            const int place = done + i * activation_threads;
-            if (place < all)
-              *reinterpret_cast<uint4*>(to + offset_of_unit(place >> units_log2, place & units_mask)) =
-                  arrange(loaded[i]);
-          }
-        }
-        __syncwarp();
-        if (thread % warp_threads == 0) sm90::arrive_mbarrier(full(at.slot));
+        sm90::wait_mbarrier(empty(at.slot), at.phase);
+        for (int place = thread; place < all; place += activation_threads)
+          load_unit(to + offset_of_unit(place >> units_log2, place & units_mask),
+                    from + (place >> units_log2) * p.x.row_stride,
+                    Index{stage} * stage_k + (place & units_mask) * unit);
+        if (p.x.in_units)
+          sm90::arrive_after_copies(full(at.slot));
+        else
+          sm90::arrive_mbarrier(full(at.slot));
         at.advance(p.ring);
       }
     });
   }
-  TILE_FN uint4 load_unit(const std::uint16_t* row, Index k) const {
-    if (p.x.in_units && k + unit <= p.k) return *reinterpret_cast<const uint4*>(row + k);
+  // Loads eight elements of a row from k on, without waiting if their address is aligned.
+  TILE_FN void load_unit(std::uint8_t* to, const std::uint16_t* row, Index k) const {
+    if (p.x.in_units) {
+      const Index left = p.k - k;
+      const int elements = static_cast<int>(left < 0 ? 0 : min(left, Index{unit}));
+      return tile::cuda::copy_async<16>(sm90::shared_address(to),
+                                        reinterpret_cast<const char*>(elements > 0 ? row + k : row),
+                                        static_cast<unsigned>(elements * 2));
+    }
     std::uint32_t words[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -207,9 +206,9 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
                           high = first + 1 < p.k ? row[(first + 1) * p.x.k_stride] : 0;
       words[i] = low | high << 16;
     }
-    return {words[0], words[1], words[2], words[3]};
+    *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
   }
-  // Returns the unit in the order of `decode_unit`.
+  // Returns a unit in the order of `decode_unit`.
   TILE_FN static uint4 arrange(const uint4& x) {
     if constexpr (dtype_bits(weights) == 8) return x;
     return {select_bytes<0x5410>(x.x, x.z), select_bytes<0x7632>(x.x, x.z), select_bytes<0x5410>(x.y, x.w),
@@ -295,7 +294,7 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
       }
 #pragma unroll
       for (int group = 0; group < groups; ++group) {
-        const uint4 columns = *reinterpret_cast<const uint4*>(x + u * unit_bytes + group * warp_threads * 16);
+        const uint4 columns = arrange(*reinterpret_cast<const uint4*>(x + u * unit_bytes + group * warp_threads * 16));
         const std::uint32_t words[4] = {columns.x, columns.y, columns.z, columns.w};
 #pragma unroll
         for (int step = 0; step < steps_per_unit; ++step)
@@ -357,10 +356,10 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
       for (int q = 0; q < 8; q += 4) {
         float4 four = *reinterpret_cast<const float4*>(from + q);
         if constexpr (of_cluster) {
-          four = sm90::read_shared_of_block(sm90::shared_address(from + q), 0);
+          four = sm90::read_shared_of_block<float4>(sm90::shared_address(from + q), 0);
 #pragma unroll 1
           for (int block = 1; block < p.splits; ++block) {
-            const float4 other = sm90::read_shared_of_block(sm90::shared_address(from + q), block);
+            const float4 other = sm90::read_shared_of_block<float4>(sm90::shared_address(from + q), block);
             four = {four.x + other.x, four.y + other.y, four.z + other.z, four.w + other.w};
           }
         }
