@@ -208,6 +208,8 @@ TEST(Fuse, DoesNotFuseIfSeparateKernelsAreFaster) {
   };
   EXPECT_EQ(with_epilogue("b: bf16[F]", 4096, 1024, 4096), "u y");
   EXPECT_EQ(with_epilogue("b: bf16[N, F]", 2048, 4096, 2048), "u y");
+  for (const char* operand : {"b: f32[F]", "b: f32[N]"})
+    EXPECT_EQ(with_epilogue(operand, 512, 512, 512), "u y") << operand;
   EXPECT_EQ(first_boundary("x: bf16[N, D]  w: bf16[F, D]\nu[N, F] = x * w\ny: bf16[N, F] = gelu(u)",
                            {.target = Target::cuda, .products_without_epilogue = {{0, "the times decide"}}}),
             "u | y: the times decide");

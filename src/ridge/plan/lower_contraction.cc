@@ -77,7 +77,7 @@ class ProductOperands {
     if (to_.plan.fusion.target == Target::cuda) {
       if (ops::is_narrow_weight(a) && SixteenBitFloats::contains(b)) return reads_stored_weights(one, b) ? a : b;
       if (ops::is_narrow_weight(b) && SixteenBitFloats::contains(a)) return a;
-      if (a == DType::int8 || b == DType::int8) return DType::f32;
+      if ((a == DType::int8) != (b == DType::int8)) return DType::f32;
     }
     if (a == DType::e4m3 && b == DType::e4m3)
       return to_.plan.fusion.target == Target::cuda && is_matrix(one) && is_matrix(other) ? a : DType::bf16;

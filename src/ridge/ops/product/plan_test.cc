@@ -66,8 +66,9 @@ TEST(MatmulPlan, ScaledBlocksAreMultipliedByTilesWithoutCopies) {
   EXPECT_EQ(unsupported_reason(call(8, 600, 600)).text(), "k: expected a multiple of 128, found 600");
   MatmulCall batched = call(8, 640, 3 * 640);
   batched.problem.batch = 3;
+  batched.problem.d.batch_stride = 8 * 2112;
   batched.problem.a.batch_stride = batched.problem.b.batch_stride = 640;
-  EXPECT_FALSE(unsupported_reason(batched));
+  EXPECT_FALSE(unsupported_reason(batched)) << unsupported_reason(batched).text();
   MatmulCall crooked = call(8, 512, 512);
   crooked.a = placeholder_pointer((1 << 20) + 8);
   EXPECT_EQ(unsupported_reason(crooked).text(),
