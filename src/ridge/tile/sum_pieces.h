@@ -26,6 +26,8 @@ struct SumPieces {
     return (piece % across() == across() - 1 ? n : first_column(piece + 1)) - first_column(piece);
   }
   constexpr int max_columns() const { return columns(across() - 1); }
+  // True if pieces that use the same registers have the same width: ptxas serializes the products otherwise.
+  constexpr bool have_equal_registers() const { return groups == 1 || n % (16 * across()) == 0; }
   // Returns the registers of a thread for the sums and the pieces.
   constexpr int registers() const { return m * n / 128 + buffers() * max_columns() / 2; }
 };

@@ -71,7 +71,7 @@ struct MatmulConfig {
       return false;
     const tile::SumPieces pieces{m / warpgroups_per_tile(), n, warpgroups_per_tile()};
     const int registers = is_block_scaled(operand) ? 160 : 192;  // The scales need registers, too
-    return !adds_pieces || pieces.registers() <= (consumers == 3 ? 144 : registers);
+    return !adds_pieces || (pieces.have_equal_registers() && pieces.registers() <= (consumers == 3 ? 144 : registers));
   }
   bool operator==(const MatmulConfig&) const = default;
 };
