@@ -27,7 +27,7 @@ struct SumPieces {
   }
   constexpr int max_columns() const { return columns(across() - 1); }
   // True if pieces that use the same registers have the same width: ptxas serializes the products otherwise.
-  constexpr bool have_equal_registers() const { return groups == 1 || n % (16 * across()) == 0; }
+  constexpr bool have_equal_registers() const { return groups == 1 || across() == 1 || n % (16 * across()) == 0; }
   // Returns the registers of a thread for the sums and the pieces.
   constexpr int registers() const { return m * n / 128 + buffers() * max_columns() / 2; }
 };

@@ -165,16 +165,24 @@ template <class Value> __device__ uint2 encode_e4m3(const Value& value) {
   }
   return make_uint2(words[0], words[1]);
 }
+// Returns x / scale rounded to odd (`round_to_odd`), if quotients and remainders are normal numbers.
+__device__ float divide_to_odd(float x, float scale, float inverse) {
+  const float first = x * inverse, quotient = fmaf(fmaf(-first, scale, x), inverse, first),
+              rest = fmaf(-quotient, scale, x);
+  const int bits = __float_as_int(quotient), towards_rest = (__float_as_int(rest) ^ bits) < 0 ? -1 : 1;
+  return __int_as_float(rest == 0 || (bits & 1) != 0 ? bits : bits + towards_rest);
+}
 // Returns the codes of quotients by a scale of e4m3_128. A quotient lies between the products with two numbers next to
 // the inverse of the scale, which differ from it by more than all rounding errors together, 3 * 2^-24. Unless both have
-// the same code, it is computed in f64.
+// the same code, it is rounded to odd.
 __device__ uint2 encode_quotients(const float (&x)[width], float scale) {
   const float inverse = __frcp_rn(scale), lower = inverse * (1 - 0x1p-22f), upper = inverse * (1 + 0x1p-22f);
+  const bool is_small_or_large = !(scale > 0x1p-60f && scale < 0x1p60f);
+  if (is_small_or_large) return encode_e4m3([&](int i) { return divide_by_scale<DType::e4m3_128>(x[i], scale); });
   const uint2 codes = encode_e4m3([&](int i) { return x[i] * lower; }),
               others = encode_e4m3([&](int i) { return x[i] * upper; });
-  const bool has_normal_inverse = scale > 0x1p-100f && scale < 0x1p100f;
-  if (has_normal_inverse && codes.x == others.x && codes.y == others.y) return codes;
-  return encode_e4m3([&](int i) { return divide_by_scale<DType::e4m3_128>(x[i], scale); });
+  if (codes.x == others.x && codes.y == others.y) return codes;
+  return encode_e4m3([&](int i) { return divide_to_odd(x[i], scale, inverse); });
 }
 
 template <DType dtype> __device__ void store_codes(const float (&x)[width], float scale, std::uint8_t* to) {
