@@ -565,6 +565,9 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
 
 }  // namespace
 
+// Weights of groups have up to 32 MiB without the gaps between their lines.
+constexpr std::size_t min_buffer_bytes = std::size_t{64} << 20;
+
 // Arguments: check [CASES] [MAX_SIZE] [SEED].
 int check_matmul(int argc, char** argv) {
   const int cases = argc > 0 ? std::atoi(argv[0]) : 6000;
@@ -572,10 +575,10 @@ int check_matmul(int argc, char** argv) {
   Random r(argc > 2 ? static_cast<std::uint32_t>(std::atoi(argv[2])) : 1);
   const std::size_t buffer_bytes =
       (static_cast<std::size_t>(max_size) * max_size * 100 + 255) / 256 * 256;  // workspaces are 256-byte aligned
-  CaseRunner runner(std::max<std::size_t>(buffer_bytes, std::size_t{16} << 20));
+  CaseRunner runner(std::max(buffer_bytes, min_buffer_bytes));
   int wrong = 0;
   for (int i = 0; i < cases && wrong < 12; ++i)
-    wrong += !runner.run(random_case(r, max_size, std::max<std::size_t>(buffer_bytes, std::size_t{16} << 20)));
+    wrong += !runner.run(random_case(r, max_size, std::max(buffer_bytes, min_buffer_bytes)));
   runner.print_summary();
   std::printf("%d cases, %d wrong\n", cases, wrong);
   return wrong == 0 ? 0 : 1;

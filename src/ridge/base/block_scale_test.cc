@@ -6,9 +6,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "ridge/base/float16.h"
+#include "ridge/base/scaled_codes.h"
 
 namespace ridge {
 namespace {
@@ -92,6 +94,29 @@ TEST(BlockScale, PlanesHaveTheSameElementsAndScales) {
   EXPECT_EQ(joined, data);
   EXPECT_TRUE(has_planes_on_devices(DType::e4m3_128));
   EXPECT_FALSE(has_planes_on_devices(DType::mxfp8));
+}
+
+// Devices divide without f64. Every fourth value is a tie between two codes times the scale, as exactly as f32 holds
+// it.
+TEST(ScaledCodes, QuotientsWithoutF64HaveTheSameCodes) {
+  std::mt19937 random(1);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int i = 0; i < 2'000'000; ++i) {
+    const float largest = std::ldexp(static_cast<float>((1 << 23) + below(1 << 23)), below(100) - 73);
+    const float scale = e4m3_128_scale(largest), inverse = 1 / scale;
+    float x = std::ldexp(static_cast<float>((1 << 23) + below(1 << 23)), std::ilogb(largest) - 23 - below(30));
+    if (i % 4 == 0) x = std::ldexp(static_cast<float>(17 + 2 * below(8)) * scale, below(10) - 7);
+    if (i % 4 == 1) x = std::ldexp(static_cast<float>(1 + below(31)) * scale, -10);
+    if (i % 2 == 0) x = -x;
+    const double exact = static_cast<double>(x) / static_cast<double>(scale);
+    const std::uint32_t expected = encode<e4m3_codes>(round_to_odd(exact));
+    ASSERT_EQ(encode<e4m3_codes>(divide_to_odd(x, scale, inverse)), expected) << x << " / " << scale;
+    ASSERT_EQ(scale, static_cast<float>(static_cast<double>(largest) / 448)) << largest;
+    // The two bounds of a device
+    const std::uint32_t lower = encode<e4m3_codes>(x * (inverse * (1 - 0x1p-22F))),
+                        upper = encode<e4m3_codes>(x * (inverse * (1 + 0x1p-22F)));
+    if (lower == upper) ASSERT_EQ(lower, expected) << x << " / " << scale;
+  }
 }
 
 TEST(ScaleBlockBits, CountScales) {

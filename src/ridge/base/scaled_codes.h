@@ -70,6 +70,17 @@ template <CodeFormat format>
   return __builtin_bit_cast(float, bits | static_cast<std::uint32_t>(error != 0));
 }
 
+// Returns x / scale rounded to odd without f64. `inverse` is 1 / scale, rounded; the scale must lie between 2^-60 and
+// 2^60, so that the remainder of every quotient that has a code other than 0 is exact.
+[[gnu::always_inline]] constexpr float divide_to_odd(float x, float scale, float inverse) {
+  const float first = x * inverse, quotient = __builtin_fmaf(__builtin_fmaf(-first, scale, x), inverse, first),
+              rest = __builtin_fmaf(-quotient, scale, x);
+  const auto bits = __builtin_bit_cast(std::uint32_t, quotient);
+  if (rest == 0 || (bits & 1) != 0) return quotient;
+  const bool is_beyond = ((__builtin_bit_cast(std::uint32_t, rest) ^ bits) & 0x80000000) != 0;
+  return __builtin_bit_cast(float, is_beyond ? bits - 1 : bits + 1);
+}
+
 // Returns the value of a scale that is a byte.
 template <DType dtype> [[gnu::always_inline]] constexpr float decode_scale(std::uint8_t code) {
   constexpr std::uint32_t nan_bits = 0x7fc00000;

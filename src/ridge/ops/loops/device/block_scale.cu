@@ -165,13 +165,6 @@ template <class Value> __device__ uint2 encode_e4m3(const Value& value) {
   }
   return make_uint2(words[0], words[1]);
 }
-// Returns x / scale rounded to odd (`round_to_odd`), if quotients and remainders are normal numbers.
-__device__ float divide_to_odd(float x, float scale, float inverse) {
-  const float first = x * inverse, quotient = fmaf(fmaf(-first, scale, x), inverse, first),
-              rest = fmaf(-quotient, scale, x);
-  const int bits = __float_as_int(quotient), towards_rest = (__float_as_int(rest) ^ bits) < 0 ? -1 : 1;
-  return __int_as_float(rest == 0 || (bits & 1) != 0 ? bits : bits + towards_rest);
-}
 // Returns the codes of quotients by a scale of e4m3_128. A quotient lies between the products with two numbers next to
 // the inverse of the scale, which differ from it by more than all rounding errors together, 3 * 2^-24. Unless both have
 // the same code, it is rounded to odd.
