@@ -236,9 +236,10 @@ Result<Results> read_results(const std::string& root) {
   const auto attention = in("h100_attention.json"), backward = in("h100_attention_backward.json"),
              geglu = in("h200_geglu.json"), streams = in("h200_stream.json"), repeats = in("h200_repeats.json"),
              suite = in("h100_matmul_suite.json"), f32_products = in("h200_f32_products.json"),
-             unaligned = in("h200_unaligned_products.json"), narrow = in("h200_narrow_products.json");
+             unaligned = in("h200_unaligned_products.json"), narrow = in("h200_narrow_products.json"),
+             scaled = in("h200_scaled_products.json");
   for (const auto* each :
-       {&attention, &backward, &geglu, &streams, &repeats, &suite, &f32_products, &unaligned, &narrow})
+       {&attention, &backward, &geglu, &streams, &repeats, &suite, &f32_products, &unaligned, &narrow, &scaled})
     if (!*each) return each->error();
   RIDGE_TRY(epilogue_day, read_epilogue_day(root));
   Results out;
@@ -248,7 +249,7 @@ Result<Results> read_results(const std::string& root) {
     out.h100 = attention->at("device").get<std::string>();
     out.h200 = streams->at("device").get<std::string>();
     for (const Json* each :
-         {&*attention, &*backward, &*streams, &*repeats, &*suite, &*f32_products, &*unaligned, &*narrow})
+         {&*attention, &*backward, &*streams, &*repeats, &*suite, &*f32_products, &*unaligned, &*narrow, &*scaled})
       out.day = std::max(out.day, each->at("day").get<std::string>());
     read_passes(*geglu, out);
     read_attention(*attention, out);
@@ -258,6 +259,7 @@ Result<Results> read_results(const std::string& root) {
     RIDGE_TRY_STATUS(read_register_loads(*unaligned, out.unaligned_products));
     RIDGE_TRY_STATUS(read_register_loads(*narrow, out.tf32_products));
     RIDGE_TRY_STATUS(read_tiles(*narrow, out.narrow_products));
+    RIDGE_TRY_STATUS(read_tiles(*scaled, out.narrow_products));
     if (const Status read = read_library(*suite, "h100", out); !read) return read.error();
     RIDGE_TRY(loops, read_loops(root, out.h200));
     out.loops = std::move(loops);

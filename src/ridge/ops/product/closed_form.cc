@@ -52,13 +52,14 @@ ConcurrentReaders count_readers(const MatmulConfig& c, const TileWork& w, double
 }
 
 // Returns the cycles of a stage in which the tensor cores wait for threads: those that add pieces of the sums
-// (tile/sum_pieces.h), and those that load the left operand to registers.
+// (tile/sum_pieces.h) and multiply them by scales, and those that load the left operand to registers.
 double count_stalled_cycles(const MatmulConfig& c, const TileWork& w) {
   const KernelConstants& n = kernel_constants();
   if (c.adds_pieces) {
     const tile::SumPieces pieces{c.m / c.warpgroups_per_tile(), c.n, c.warpgroups_per_tile()};
-    return static_cast<double>(c.k) * w.operand_bytes() / tile::SumPieces::added_bytes * pieces.count() *
-           n.piece_cycles;
+    const double rounds = static_cast<double>(c.k) * w.operand_bytes() / tile::SumPieces::added_bytes,
+                 columns_of_128 = c.scales_blocks ? c.m * c.n / 128.0 : 0;
+    return rounds * (pieces.count() * n.piece_cycles + columns_of_128 * n.scaled_column_cycles);
   }
   return c.a == Major::mn && w.operand_bytes() == 4 ? n.left_load_cycles : 0;
 }
