@@ -54,6 +54,7 @@ KernelConstants initial_kernel_constants() {
   out.f32_unaligned_cycles = 50;
   out.register_load_cycles = out.register_transpose_cycles = 50;
   out.tf32_load_cycles = out.piece_cycles = 50;
+  out.scaled_stage_cycles = 100;
   out.scaled_column_cycles = 5;
   out.left_load_cycles = 200;
   out.register_item_cycles = 4000;
@@ -125,13 +126,16 @@ void fit_narrow_products(const Results& results, const Form& form, const DeviceN
       sum += off(cuda::predict_register_loads_seconds(x.call, x.choice, device), x.measured_s);
     return sum;
   });
-  descend(numbers,
-          {&KernelConstants::piece_cycles, &KernelConstants::scaled_column_cycles, &KernelConstants::left_load_cycles},
-          [&] {
-            double sum = 0;
-            for (const TimedTiles& x : results.narrow_products) sum += off(tiles_ratio(x, form, device), 1);
-            return sum;
-          });
+  const auto sum_errors = [&](bool has_block_scales) {
+    double sum = 0;
+    for (const TimedTiles& x : results.narrow_products)
+      if (is_block_scaled(x.call.problem.a.dtype) == has_block_scales) sum += off(tiles_ratio(x, form, device), 1);
+    return sum;
+  };
+  descend(numbers, {&KernelConstants::piece_cycles, &KernelConstants::left_load_cycles},
+          [&] { return sum_errors(false); });
+  descend(numbers, {&KernelConstants::scaled_stage_cycles, &KernelConstants::scaled_column_cycles},
+          [&] { return sum_errors(true); });
 }
 
 void fit_backward(const std::vector<TimedPass>& passes, const DeviceNumbers& device, KernelConstants& numbers) {

@@ -16,6 +16,7 @@ constexpr NamedNumber<KernelConstants> kernel_constant_fields[] = {
     {"register_load", &KernelConstants::register_load_cycles},
     {"tf32_load", &KernelConstants::tf32_load_cycles},
     {"piece", &KernelConstants::piece_cycles},
+    {"scaled_stage", &KernelConstants::scaled_stage_cycles},
     {"scaled_column", &KernelConstants::scaled_column_cycles},
     {"left_load", &KernelConstants::left_load_cycles},
     {"register_transpose", &KernelConstants::register_transpose_cycles},

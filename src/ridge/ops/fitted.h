@@ -18,7 +18,7 @@ struct KernelConstants {
   double gemv_cycles_per_line, gemv_cycles_per_word, gemv_wait_cycles;
   double f32_load_cycles, f32_unaligned_cycles;
   double register_load_cycles, register_transpose_cycles, tf32_load_cycles;
-  double piece_cycles, scaled_column_cycles, left_load_cycles;
+  double piece_cycles, scaled_stage_cycles, scaled_column_cycles, left_load_cycles;
   double register_item_cycles, register_split_cycles;
   double weight_part_8bit_cycles, weight_part_4bit_cycles, weight_group_cycles;  // Products with narrow weights
   double weight_wait_cycles, weight_split_cycles;

@@ -58,8 +58,8 @@ double count_stalled_cycles(const MatmulConfig& c, const TileWork& w) {
   if (c.adds_pieces) {
     const tile::SumPieces pieces{c.m / c.warpgroups_per_tile(), c.n, c.warpgroups_per_tile()};
     const double rounds = static_cast<double>(c.k) * w.operand_bytes() / tile::SumPieces::added_bytes,
-                 columns_of_128 = c.scales_blocks ? c.m * c.n / 128.0 : 0;
-    return rounds * (pieces.count() * n.piece_cycles + columns_of_128 * n.scaled_column_cycles);
+                 scales = c.scales_blocks ? n.scaled_stage_cycles + c.m * c.n / 128.0 * n.scaled_column_cycles : 0;
+    return rounds * (pieces.count() * n.piece_cycles + scales);
   }
   return c.a == Major::mn && w.operand_bytes() == 4 ? n.left_load_cycles : 0;
 }
