@@ -12,6 +12,7 @@
 #include "fit_models/layers.h"
 #include "fit_models/rewrite.h"
 #include "fit_models/spreads.h"
+#include "fit_models/weights.h"
 #include "ridge/base/file.h"
 #include "ridge/base/portable_math.h"
 
@@ -57,6 +58,12 @@ KernelConstants initial_kernel_constants() {
   out.scaled_stage_cycles = 100;
   out.scaled_column_cycles = 5;
   out.left_load_cycles = 200;
+  out.weight_part_8bit_cycles = 40;
+  out.weight_part_mxfp8_cycles = out.weight_part_4bit_cycles = 100;
+  out.weight_group_cycles = 50;
+  out.weight_wait_cycles = 10000;
+  out.weight_split_cycles = 1000;
+  out.weight_activation_share = 0.2;
   out.register_item_cycles = 4000;
   out.register_split_cycles = 10000;
   out.gated_pass_launch_cycles = 10000;
@@ -136,6 +143,22 @@ void fit_narrow_products(const Results& results, const Form& form, const DeviceN
           [&] { return sum_errors(false); });
   descend(numbers, {&KernelConstants::scaled_stage_cycles, &KernelConstants::scaled_column_cycles},
           [&] { return sum_errors(true); });
+}
+
+void fit_weights(const std::vector<TimedWeights>& timed, const DeviceNumbers& device, KernelConstants& numbers) {
+  using C = KernelConstants;
+  const KernelConstantsOverride tried(numbers);
+  const auto sum_errors = [&] {
+    double sum = 0;
+    for (const TimedWeights& x : timed) sum += off(predicted_seconds(x, device), x.measured_s);
+    return sum;
+  };
+  descend(numbers,
+          {&C::weight_part_8bit_cycles, &C::weight_part_mxfp8_cycles, &C::weight_part_4bit_cycles,
+           &C::weight_group_cycles, &C::weight_wait_cycles, &C::weight_split_cycles, &C::weight_activation_share},
+          sum_errors);
+  fmt::print("Narrow weights: mean error {:.1f} % of {} products.\n",
+             100 * sum_errors() / static_cast<double>(timed.size()), timed.size());
 }
 
 void fit_backward(const std::vector<TimedPass>& passes, const DeviceNumbers& device, KernelConstants& numbers) {
@@ -269,6 +292,9 @@ Result<KernelConstants> fit_kernels(const Samples& samples, const Form& form, co
   fit_few_rows(samples, form, numbers);
   fit_register_loads(*results, *h200, numbers);
   fit_narrow_products(*results, form, *h200, numbers);
+  const auto weights = read_weights(root, results->h200);
+  if (!weights) return weights.error();
+  fit_weights(*weights, *h200, numbers);
   fit_backward(results->passes, *h200, numbers);
   fit_attention(*results, *h100, *h200, numbers);
   fit_attention_backward(results->attention_backward, *h100, numbers);

@@ -78,6 +78,12 @@ NarrowOperands narrow_operands(const TileProblem& t) {
   return is_narrow_weight(t.a.dtype) ? NarrowOperands{t.a, t.b} : NarrowOperands{t.b, t.a};
 }
 
+double part_cycles_of(DType weights) {
+  const KernelConstants& f = kernel_constants();
+  if (weights == DType::mxfp8) return f.weight_part_mxfp8_cycles;
+  return dtype_bits(weights) == 4 ? f.weight_part_4bit_cycles : f.weight_part_8bit_cycles;
+}
+
 // Returns the seconds from the end of the previous kernel to the end of this one. Loads, the conversion of weights and
 // products overlap; each tile of weights reads all activations from the L2.
 double predict_seconds(const TileProblem& t, double min_bytes, const WeightOnlyTile& tile, int splits,
@@ -89,14 +95,14 @@ double predict_seconds(const TileProblem& t, double min_bytes, const WeightOnlyT
   const std::int64_t stages = ceil_div(t.size.k, stage_k), items = t.batch * line_tiles * splits;
   const double waves = to_double(ceil_div(items, std::int64_t{device.multiprocessors}));
   const double warp_parts = to_double(stage_k / WeightOnlyTile::warp_k * (tile.lines / WeightOnlyTile::warp_lines));
-  const double part_cycles = (dtype_bits(weights.dtype) == 4 ? f.weight_part_4bit_cycles : f.weight_part_8bit_cycles) +
-                             count_row_groups(x.extent) * f.weight_group_cycles;
+  const double part_cycles = part_cycles_of(weights.dtype) + count_row_groups(x.extent) * f.weight_group_cycles;
   const double multiply_s =
       waves * to_double(ceil_div(stages, std::int64_t{splits})) * warp_parts * part_cycles / device.busy_clock_hz;
   const double x_bytes = to_double(t.batch * line_tiles) * to_double(x.extent * t.size.k) * operand_bytes(x.dtype);
   const double wait_s = (f.weight_wait_cycles + (splits - 1) * f.weight_split_cycles) / device.clock_hz;
   return device.launch_s + wait_s +
-         std::max({min_bytes / device.memory_bytes_per_s, (min_bytes + x_bytes) / device.l2_bytes_per_s, multiply_s});
+         std::max({min_bytes / device.memory_bytes_per_s, x_bytes / (f.weight_activation_share * device.l2_bytes_per_s),
+                   multiply_s});
 }
 
 // Returns the fastest plan of a tile, or nullopt if its ring has too few stages.
@@ -126,6 +132,11 @@ std::optional<MatmulPlan> choose_splits(const TileProblem& t, double min_bytes, 
 }
 
 }  // namespace
+
+double predict_weight_only_seconds(const MatmulCall& call, int config, int splits, const DeviceNumbers& device) {
+  return predict_seconds(make_tile_problem(call), min_product_bytes(call.problem),
+                         weight_only_tiles[static_cast<std::size_t>(config)], splits, device);
+}
 
 bool can_engine_read_weights(const TileOperand& x, std::int64_t batch) {
   const auto is_aligned = [&](std::int64_t elements) {

@@ -64,6 +64,9 @@ constexpr int count_row_groups(std::int64_t rows) {
 // that divide k. `is_aligned` is false if the copy engine cannot read the weights, so that threads load single bytes.
 std::vector<MatmulPlan> list_weight_only_plans(const MatmulCall& call, const DeviceNumbers& device);
 
+// Returns the predicted seconds with a tile of `weight_only_tiles` and splits of k.
+double predict_weight_only_seconds(const MatmulCall& call, int config, int splits, const DeviceNumbers& device);
+
 // Returns true if the copy engine can read the weights.
 bool can_engine_read_weights(const TileOperand& weights, std::int64_t batch);
 
