@@ -23,7 +23,7 @@ struct CublasLt::LoadedLibrary : DynamicLibrary {
   std::array<Algorithm, max_heuristics> algorithms{};
   std::size_t workspace_bytes = 0;
   bool has_block_scales = false;                // True for e4m3_128
-  std::int64_t a_elements = 0, b_elements = 0;  // Of the product's operands
+  std::int64_t a_elements = 0, b_elements = 0;  // In the operands of the product
   bool sums_integers = false;
 
   int (*create)(Handle*) = find("cublasLtCreate");

@@ -31,8 +31,9 @@ class CublasLt {
 
   std::size_t version() const;  // 130100 is version 13.1.0
   // Requests the first eight heuristics and returns how many exist. Sums of e4m3 have no fast accumulation, which keeps
-  // 13 bits. Products of int8 have results of int32. The scales of e4m3_128 follow the elements (base/block_scale.h); the library reads them in another order,
-  // the scales of a block of k for all lines one after the other, so that its results are other numbers.
+  // 13 bits. Products of int8 have results of int32. The scales of e4m3_128 follow the elements (base/block_scale.h);
+  // the library reads them in another order, the scales of a block of k for all lines one after the other, so that its
+  // results are other numbers.
   Result<int> prepare_product(const Product& product, std::size_t workspace_bytes);
   // Queues heuristic i of the prepared product. Returns false if the library refuses it.
   bool queue_heuristic(int i, const void* a, const void* b, void* d, void* workspace, CUstream_st* stream) const;

@@ -80,7 +80,7 @@ class HostTransfer {
  private:
   HostTransfer(const device::Queue& queue, device::DeviceBuffer pinned) : queue_(queue), pinned_(std::move(pinned)) {}
   Status wait_after(const Status& queued) const { return queued ? queue_.synchronize() : queued; }
-  // Calls work(first, count) for parts of an array of `count` items, which pinned memory has room for.
+  // Calls work(first, count) for parts of an array of `count` items, each of which fits in pinned memory.
   template <class Work> static Status for_each_part(std::int64_t count, std::int64_t item_bytes, const Work& work) {
     const std::int64_t step = staged_bytes / item_bytes;
     for (std::int64_t first = 0; first < count; first += step)

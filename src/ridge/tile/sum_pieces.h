@@ -6,7 +6,7 @@
 
 namespace ridge::tile {
 
-// Pieces of m x n sums of one of `groups` groups: 64 rows, and as many columns as registers allow, because the tensor
+// Pieces of m x n sums of one of `groups` groups: 64 rows, and wide where registers allow it, because the tensor
 // cores read the left operand from shared memory for each piece. Sums of up to 64 rows and columns are one piece: wgmma
 // is slow below 64 columns.
 struct SumPieces {
@@ -14,8 +14,9 @@ struct SumPieces {
   int m = 64, n = 8, groups = 1;
   constexpr int down() const { return m / 64; }
   constexpr int across() const {
-    if (groups > 1) return n > (groups == 2 ? 192 : 128) ? 2 : 1;
-    if (n <= 64) return 1;
+    const int widest[] = {64, 192, 128};  // for one, two or three groups
+    if (n <= widest[groups - 1]) return 1;
+    if (groups > 1) return 2;
     return n > 192 ? 4 : 2;
   }
   constexpr int count() const { return down() * across(); }

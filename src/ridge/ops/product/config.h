@@ -26,6 +26,8 @@ struct MatmulConfig {
   constexpr int warpgroups_per_tile() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   // True if the groups of a tile take turns in using the tensor cores (tile/sum_pieces.h).
   constexpr bool takes_turns() const { return adds_pieces && warpgroups_per_tile() > 1; }
+  // True if two groups with tiles of their own add sums at the same time, which is slow. Only they can scatter rows.
+  constexpr bool adds_without_turns() const { return adds_pieces && roles == tile::Roles::pingpong; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
   // True if block `r` of a cluster loads for block `s`. Ranks run along m first. Blocks with the same m load parts of a
   // tile of A for each other, those with the same n parts of a tile of B.

@@ -494,10 +494,7 @@ std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std:
   const std::vector<OperandCopies> copy_choices = list_copy_options(call);
   std::vector<UncorrectedPlan> found;
   for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
-    // Groups of different tiles do not take turns for each piece of sums, so that both add at the same time. Only they
-    // can scatter rows.
-    const MatmulConfig c = kernel_config(config, call.problem.a.dtype);
-    if (c.adds_pieces && c.roles == tile::Roles::pingpong && call.scattered.rows == 0) continue;
+    if (kernel_config(config, call.problem.a.dtype).adds_without_turns() && call.scattered.rows == 0) continue;
     for (const SplitK split : all)
       for (const OperandCopies copy_choice : copy_choices)
         if (const auto x = make_uncorrected_plan(call, workspace_bytes, device, {config, split, copy_choice}))

@@ -68,9 +68,9 @@ Reason validate_scaled_pair(const MatmulProblem& p) {
     if (p.size.k > 0 && x.col_stride != 1)
       return fmt::format("{}: expected blocks along k, found a stride of {}", name, x.col_stride);
     const std::int64_t k = p.size.k, line = lines > 1 ? x.row_stride : k, matrix = p.batch > 1 ? x.batch_stride : 0;
-    const bool has_whole_matrices = line == k && (matrix == 0 || matrix == lines * k),
+    const bool is_packed = line == k && (matrix == 0 || matrix == lines * k),
                alternates = p.batch > 1 && matrix == k && (lines <= 1 || line == p.batch * k);
-    if (k > 0 && !has_whole_matrices && !alternates)
+    if (k > 0 && !is_packed && !alternates)
       return fmt::format("{}: expected lines of {} elements without gaps, found strides of {} and {} elements", name, k,
                          x.row_stride, x.batch_stride);
     return {};

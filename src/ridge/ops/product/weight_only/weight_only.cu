@@ -164,7 +164,7 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
     }
   }
 
-  // Loads the activations of all stages, as many as the ring has slots for at a time. Units of k beyond the last
+  // Loads the activations of all stages; the slots of the ring limit how many are in flight. Units of k beyond the last
   // element are filled up with zeros; rows that do not exist keep any values, which only the sums of these rows depend
   // on.
   TILE_FN void load_activations() const {
