@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ridge/base/file.h"
 #include "ridge/base/fitted_file.h"
 #include "ridge/ops/product/weight_only/weight_only.h"
@@ -30,9 +32,14 @@ Result<std::vector<TimedWeights>> read_weights(const std::string& root, const st
                k = static_cast<std::int64_t>(cells[3]);
     TimedWeights x{.splits = static_cast<int>(cells[5]), .measured_s = 1e-6 * cells[6]};
     x.call.problem = {1, {m, n, k}, {DType::bf16, k, 1, 0}, {*weights, 1, k, 0}, {DType::bf16, n, 1, 0}};
-    while (cuda::weight_only_tiles[static_cast<std::size_t>(x.config)].lines != static_cast<int>(cells[4])) ++x.config;
+    const auto tile =
+        std::ranges::find(cuda::weight_only_tiles, static_cast<int>(cells[4]), &cuda::WeightOnlyTile::lines);
+    if (tile == cuda::weight_only_tiles.end())
+      return input_error(fmt::format("'{}': expected a tile of 64, 128 or 256 lines, found {}", path, cells[4]));
+    x.config = static_cast<int>(tile - cuda::weight_only_tiles.begin());
     out.push_back(x);
   }
+  if (out.empty()) return input_error(fmt::format("'{}': expected timings, found none", path));
   return out;
 }
 

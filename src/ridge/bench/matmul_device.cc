@@ -335,8 +335,8 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const std::string version = fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
   out.notes.push_back("library: cuBLASLt " + version);
   if (skipped > 0)
-    out.notes.push_back(
-        fmt::format("skipped {} rows: none of {}, or larger than the pool", skipped, RandomDTypes::names()));
+    out.notes.push_back(fmt::format("skipped {} rows: none of {} or e4m3_128, or larger than the pool", skipped,
+                                    RandomDTypes::names()));
   out.settings["baseline"] = {{"library", "cuBLASLt"}, {"version", version}, {"heuristics", 8}};
   out.settings["passed_over"] = skipped;
   return out;

@@ -53,6 +53,11 @@ Status check_dtypes(const Program& program, const Contraction& c, Target target)
       if (is_result) return dtype_error(tensor, are_int8 ? "f32, bf16, f16 or int32" : "f32, bf16 or f16");
       const DType other = program.tensors[i == c.left ? c.right : c.left].dtype;
       if (has_sum(c) && tensor.dtype == DType::int8 && StoredFloats::contains(other)) continue;
+      if (has_sum(c) && tensor.dtype == DType::int8)
+        return input_error(
+            fmt::format("cannot run '{}' as int8: expected f32, bf16, f16 or int8 for the other operand, found {}",
+                        tensor.name, dtype_name(other)),
+            "declare the other operand as one of these");
       return dtype_error(tensor, has_sum(c) ? "f32, tf32, bf16, f16, e4m3 or int8" : "f32, tf32, bf16, f16 or e4m3");
     }
     if (tensor.dtype != DType::int8 && !(is_result && tensor.dtype == DType::int32))

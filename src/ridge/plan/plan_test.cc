@@ -193,8 +193,8 @@ TEST(Plan, RejectsUnsupportedPrograms) {
     const auto program = parse(text);
     return make_plan(*program, *program->bind_sizes(given), {.target = Target::cuda}).error().message;
   };
-  EXPECT_EQ(cuda_error("int8[N] * f16[N] -> f32[1]", {{"N", 2}}),
-            "cannot run 'X' as int8: expected f32, tf32, bf16, f16 or e4m3, or two operands of int8, found int8");
+  EXPECT_EQ(cuda_error("int8[N] * tf32[N] -> f32[1]", {{"N", 2}}),
+            "cannot run 'X' as int8: expected f32, bf16, f16 or int8 for the other operand, found tf32");
   EXPECT_EQ(cuda_error("int8[N] * int8[N] -> int8[1]", {{"N", 2}}),
             "cannot run 'Z' as int8: expected f32, bf16, f16 or int32, found int8");
   EXPECT_EQ(cuda_error("int8[M] * int8[N] -> int32[M, N]", {{"M", 2}, {"N", 2}}),

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "ridge/base/dtype_set.h"
 #include "ridge/base/timer.h"
 
 namespace ridge {
@@ -102,9 +103,14 @@ Status PlanTimer::allocate_sets(const std::vector<cuda::MatmulPlan>& plans) {
 
 Status PlanTimer::fill_sets() const {
   for (std::int64_t set = 0; set < set_count_; ++set)
-    for (std::size_t i = 0; i < operands_.size(); ++i)
-      RIDGE_TRY_STATUS(queue_->fill_normal(operand_address(set, operands_[i].original), operands_[i].dtype,
-                                           operands_[i].elements, static_cast<std::uint32_t>(i)));
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      const RotatedOperand& x = operands_[i];
+      std::byte* const to = operand_address(set, x.original);
+      if (RandomDTypes::contains(x.dtype))
+        RIDGE_TRY_STATUS(queue_->fill_normal(to, x.dtype, x.elements, static_cast<std::uint32_t>(i)));
+      else
+        RIDGE_TRY_STATUS(queue_->set_bytes(to, 0, x.elements * dtype_bits(x.dtype) / 8));  // Results of int32
+    }
   return queue_->synchronize();
 }
 

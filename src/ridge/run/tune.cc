@@ -53,8 +53,9 @@ Result<ChosenPlan> choose_matmul_plan(const cuda::MatmulCall& call, std::size_t 
   const cuda::MatmulPlan model = cuda::choose_plan(call, workspace_bytes, device);
   using Path = cuda::MatmulPlan::Path;
   if (model.path == Path::plain || model.path == Path::nothing) return ChosenPlan{model};  // Without candidates
-  if (call.problem.grouped) return ChosenPlan{model};                   // the fastest plan depends on the groups' sizes
-  if (is_block_scaled(call.problem.a.dtype)) return ChosenPlan{model};  // `PlanTimer` fills no blocks with scales
+  if (call.problem.grouped) return ChosenPlan{model};  // the fastest plan depends on the groups' sizes
+  const bool has_block_scales = is_block_scaled(call.problem.a.dtype) || is_block_scaled(call.problem.b.dtype);
+  if (has_block_scales) return ChosenPlan{model};  // `PlanTimer` fills no blocks with scales
   const auto found = options.use_stored ? stored_choices.find(call, workspace_bytes) : cuda::TunedChoices::Lookup{};
   if (found.choice && found.choice->candidate_count >= options.candidates)
     return ChosenPlan{found.choice->plan, to_tuning_result(*found.choice, model, false)};

@@ -3,8 +3,8 @@
 // CPU: f32, bf16 or f16, both operands of one type or one of them int8 -> f32, bf16 or f16, sums in f32; f32 or bf16
 // and a block-scaled operand, which is converted to the other's type -> f32, bf16 or f16; int8*int8 -> int32, exact for
 // k up to 131071, or from these sums int8 (rounded to even, clamped to -128 … 127), f32, bf16 or f16. Hopper: two
-// operands of one dtype, bf16, f16, f32, tf32, e4m3 or e4m3_128 -> bf16, f16 or f32, sums in f32; int8*int8 -> int32,
-// or from these sums, rounded to f32, bf16, f16 or f32. An int32 result has no epilogue.
+// operands of one dtype, bf16, f16, f32, tf32, e4m3 or e4m3_128, or narrow weights -> bf16, f16 or f32, sums in f32;
+// int8*int8 -> int32, or f32, bf16 or f16 from these sums. An int32 result has no epilogue.
 #pragma once
 
 #include "ridge/ops/product/problem.h"

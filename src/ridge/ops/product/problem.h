@@ -105,8 +105,8 @@ constexpr bool has_narrow_weights(const MatmulProblem& p) {
 // Returns why Hopper cannot multiply the narrow weights of a product as they are stored, or nothing if it can. They
 // must be contiguous along k, and there are up to 64 rows of 16-bit floats.
 Reason validate_narrow_weights(const MatmulProblem& problem);
-// Returns why weights should be converted in memory first: Hopper cannot multiply them as they are stored, or the copy
-// engine cannot load their lines, which must start at multiples of 16 bytes.
+// Returns why weights should be converted in memory first: Hopper cannot multiply them as they are stored or would be
+// slower, or the copy engine cannot load their lines, which must start at multiples of 16 bytes.
 Reason reason_to_convert_weights(const MatmulProblem& problem);
 
 // Returns why Hopper's copy engine cannot load the windows of A and the weights of B.

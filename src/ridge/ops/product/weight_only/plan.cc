@@ -59,6 +59,12 @@ Reason reason_to_convert_weights(const MatmulProblem& p) {
                                   .k = p.size.k,
                                   .line_stride = lines.row_stride,
                                   .batch_stride = lines.batch_stride};
+  const std::int64_t rows = is_left ? p.size.n : p.size.m;
+  if (weights.extent < 8) return fmt::format("expected at least 8 lines of weights, found {}", weights.extent);
+  const cuda::WeightOnlyTile taller = cuda::weight_only_tiles[1];
+  if (taller.count_stages(cuda::weight_box(lines.dtype), cuda::count_row_groups(rows)) < cuda::min_stages)
+    return fmt::format("{}: expected fewer rows, found {}: the blocks would read all activations for each {} lines",
+                       dtype_name(lines.dtype), rows, cuda::weight_only_tiles[0].lines);
   if (cuda::can_engine_read_weights(weights, p.batch)) return {};
   return fmt::format("{}: expected lines at multiples of 16 bytes, found a stride of {} bytes", dtype_name(lines.dtype),
                      stored_bytes(lines.dtype, lines.row_stride));
@@ -66,8 +72,6 @@ Reason reason_to_convert_weights(const MatmulProblem& p) {
 
 namespace cuda {
 namespace {
-
-constexpr int min_stages = 2;
 
 double to_double(std::int64_t x) { return static_cast<double>(x); }
 

@@ -52,6 +52,7 @@ struct WeightOnlyTile {
                     (tile::max_shared_bytes - barrier_bytes - sum_bytes(groups)) / stage_bytes(box, groups));
   }
 };
+inline constexpr int min_stages = 2;  // the least that overlaps loads and products
 inline constexpr std::array weight_only_tiles = {WeightOnlyTile{64}, WeightOnlyTile{128}, WeightOnlyTile{256}};
 constexpr int count_row_groups(std::int64_t rows) {
   int groups = 1;
@@ -61,7 +62,7 @@ constexpr int count_row_groups(std::int64_t rows) {
 
 // Returns the fastest plan of each tile, the fastest first; none if the kernel does not support the call.
 // MatmulPlan::config is an index of `weight_only_tiles`, and MatmulPlan::splits is the number of blocks of a cluster
-// that divide k. `is_aligned` is false if the copy engine cannot read the weights, so that threads load single bytes.
+// that divide k.
 std::vector<MatmulPlan> list_weight_only_plans(const MatmulCall& call, const DeviceNumbers& device);
 
 // Returns the predicted seconds with a tile of `weight_only_tiles` and splits of k.
