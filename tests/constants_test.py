@@ -18,7 +18,7 @@ CLEAN = ["// 132 multiprocessors", 'text("132 blocks")', "/* 4.2e12\n132 */", "1
 def main():
     wrong = [text for text in FAULTS if not list(check_constants.find_device_numbers("src/ridge/ops/x.cc", text))]
     wrong += [text for text in CLEAN if list(check_constants.find_device_numbers("src/ridge/ops/x.cc", text))]
-    wrong += [] if not list(check_constants.find_device_numbers("src/ridge/tile/sm90/storage.h", "227 * 1024")) else ["an allowed number"]
+    wrong += [] if not list(check_constants.find_device_numbers("src/ridge/tile/sm90/limits.h", "227 * 1024")) else ["an allowed number"]
     for text in wrong:
         print(f"wrong about: {text}")
     print(f"{len(FAULTS)} faults, {len(CLEAN)} clean, {len(wrong)} wrong")
