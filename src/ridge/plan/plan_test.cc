@@ -250,8 +250,8 @@ TEST(Plan, MultipliesNarrowWeightsAsTheyAreStoredOnDevices) {
   };
   for (const std::string weights : {"int8", "e4m3", "mxfp8", "mxfp4", "nvfp4"}) {
     const std::string text = "x: bf16[N, D]  w: " + weights + "[F, D]\ny: bf16[N, F] = x * w";
-    const std::int64_t most_rows = weights.starts_with("mx") ? 32 : 64;
-    const std::vector<PlanStep> few = steps_of(text, most_rows), many = steps_of(text, most_rows + 1);
+    const std::int64_t row_limit = weights.starts_with("mx") ? 32 : 64;
+    const std::vector<PlanStep> few = steps_of(text, row_limit), many = steps_of(text, row_limit + 1);
     ASSERT_EQ(few.size(), 1u) << text;
     EXPECT_EQ(dtype_name(std::get<ops::MatmulProblem>(few[0].kernel).b.dtype), weights);
     ASSERT_EQ(many.size(), 2u) << text;
