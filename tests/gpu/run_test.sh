@@ -65,32 +65,37 @@ for columns in 1000 1001; do
   check $'x: bf16[A, B]  y: f32[C, A]\nz: bf16[A, B, C] = x * tanh(y) + x' -d A=211 -d B=$columns -d C=7
 done
 check $'x: f32[N]\ny: f32[N] = gelu_tanh(x) - sigmoid(x) * x' -d N=5000011
-# Products of 8 bits and of tf32 in every order of their operands; scales of rows and columns, and a bias in the same kernel.
-for dtype in e4m3 tf32; do
+check_orders() {  # DTYPE RESULT: products of two operands of a dtype in every order
+  local sizes operands m n k a b
   for sizes in '1 8 16' '5 100 130' '64 513 1024' '300 72 8' '129 257 4099'; do
     read -r m n k <<<"$sizes"
     for operands in 'M,K N,K' 'M,K K,N' 'K,M K,N' 'K,M N,K'; do
       read -r a b <<<"$operands"
-      check "${dtype}[$a] * ${dtype}[$b] -> f32[M, N]" -d "M=$m" -d "N=$n" -d "K=$k"
+      check "$1[$a] * $1[$b] -> $2[M, N]" -d "M=$m" -d "N=$n" -d "K=$k"
     done
-    check "${dtype}[B, M, K] * ${dtype}[B, N, K] -> bf16[B, M, N]" -d B=3 -d "M=$m" -d "N=$n" -d "K=$k"
+    check "$1[B, M, K] * $1[B, N, K] -> $2[B, M, N]" -d B=3 -d "M=$m" -d "N=$n" -d "K=$k"
   done
+}
+# Products of 8 bits and of tf32; scales of rows and columns, and a bias in the same kernel.
+for dtype in e4m3 tf32; do
+  check_orders "$dtype" f32
   check "x: ${dtype}[M, K]  w: ${dtype}[N, K]  s: f32[M]  t: f32[N]"$'\n'"h[M, N] = x * w"$'\n'"y: bf16[M, N] = h * s * t" -d M=200 -d N=520 -d K=640
   fused "x: ${dtype}[M, K]  w: ${dtype}[N, K]  b: f32[N]"$'\n'"h[M, N] = x * w"$'\n'"y: f16[M, N] = relu(h + b)" -d M=77 -d N=130 -d K=100
 done
-# Products of int8 in the same orders, whose sums are exact; and an operand that is copied to another order.
+# Products of int8, whose sums are exact; an operand that is copied to another order; and measured plans.
 for result in int32 bf16; do
-  for sizes in '1 8 16' '5 100 130' '64 513 1024' '300 72 8' '129 257 4099'; do
-    read -r m n k <<<"$sizes"
-    for operands in 'M,K N,K' 'M,K K,N' 'K,M K,N' 'K,M N,K'; do
-      read -r a b <<<"$operands"
-      check "int8[$a] * int8[$b] -> ${result}[M, N]" -d "M=$m" -d "N=$n" -d "K=$k"
-    done
-    check "int8[B, M, K] * int8[B, N, K] -> ${result}[B, M, N]" -d B=3 -d "M=$m" -d "N=$n" -d "K=$k"
-  done
+  check_orders int8 $result
   check "x: int8[A, M, C]  w: int8[N, A, C]"$'\n'"y: ${result}[M, N] = x * w" -d M=130 -d N=77 -d A=5 -d C=48
+  check "int8[M, K] * int8[N, K] -> ${result}[M, N]" --tune -d M=64 -d N=64 -d K=64
 done
 check "x: int8[M, K]  w: int8[N, K]  s: f32[M]  t: f32[N]"$'\n'"h: f32[M, N] = x * w"$'\n'"y: bf16[M, N] = h * s * t" -d M=200 -d N=520 -d K=640
+# Narrow weights, converted in registers or in memory.
+for weights in int8 e4m3 mxfp8 mxfp4 nvfp4; do
+  for rows in 1 32 33 65; do
+    check "x: bf16[M, K]  w: ${weights}[N, K]"$'\n'"y: bf16[M, N] = x * w" -d "M=$rows" -d N=130 -d K=512
+  done
+  check "x: bf16[M, K]  w: ${weights}[N, K]"$'\n'"y: bf16[M, N] = x * w" --tune -d M=8 -d N=130 -d K=512
+done
 # Batches of products with few rows or one column, whose other operand is contiguous along k or n.
 for dtype in bf16 f16; do
   for m in 1 2 4; do

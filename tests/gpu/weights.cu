@@ -190,18 +190,6 @@ WeightCase random_case(Random& r, std::int64_t max_size) {
   return c;
 }
 
-double activate(EpilogueActivation activation, double y) {
-  switch (activation) {
-    case EpilogueActivation::none: return y;
-    case EpilogueActivation::relu: return y < 0 ? 0 : y;
-    case EpilogueActivation::gelu: return 0.5 * y * std::erfc(-y * 0.7071067811865476);
-    case EpilogueActivation::gelu_tanh:
-      return 0.5 * y * (1 + std::tanh(0.7978845608028654 * (y + 0.044715 * y * y * y)));
-    case EpilogueActivation::silu: return y / (1 + std::exp(-y));
-  }
-  return y;
-}
-
 class WeightChecker {
  public:
   explicit WeightChecker(std::size_t bytes)
@@ -357,7 +345,7 @@ class WeightChecker {
       tolerance += 0x1p-23 * (std::fabs(y) + std::fabs(v));
     }
     const double before = y;
-    y = activate(e.activation, y);
+    y = ops::apply_activation(e.activation, y);
     if (e.activation != EpilogueActivation::none)
       tolerance = 1.2 * tolerance + 0x1p-20 * (std::fabs(y) + std::fabs(before) * (std::fabs(before) < 12 ? 1 : 0));
     if (e.gate.data) {

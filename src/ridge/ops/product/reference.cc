@@ -69,6 +69,19 @@ ReferenceElement reference_element(const MatmulProblem& p, const void* a, const 
   return sum;
 }
 
+double apply_activation(tile::EpilogueActivation activation, double y) {
+  using tile::EpilogueActivation;
+  switch (activation) {
+    case EpilogueActivation::none: return y;
+    case EpilogueActivation::relu: return y < 0 ? 0 : y;
+    case EpilogueActivation::gelu: return 0.5 * y * std::erfc(-y * 0.7071067811865476);
+    case EpilogueActivation::gelu_tanh:
+      return 0.5 * y * (1 + std::tanh(0.7978845608028654 * (y + 0.044715 * y * y * y)));
+    case EpilogueActivation::silu: return y / (1 + std::exp(-y));
+  }
+  return y;
+}
+
 double matmul_error_bound(const MatmulProblem& p, const ReferenceElement& element) {
   constexpr double safety_factor = 2;
   const double summing = safety_factor * static_cast<double>(p.size.k) * unit_roundoff(DType::f32) * element.magnitude;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ridge/ops/product/problem.h"
+#include "ridge/tile/epilogue.h"
 
 namespace ridge::ops {
 
@@ -23,6 +24,9 @@ double read_element(const MatrixLayout& layout, const void* data, std::int64_t b
                     std::int64_t col);
 void write_element(const MatrixLayout& layout, void* data, std::int64_t batch, std::int64_t row, std::int64_t col,
                    double value);
+
+// Returns the activation of an epilogue in f64.
+double apply_activation(tile::EpilogueActivation activation, double y);
 
 // Returns the error bound of an element that is summed in f32 and rounded to D's format.
 double matmul_error_bound(const MatmulProblem& problem, const ReferenceElement& element);

@@ -57,18 +57,6 @@ double unit_roundoff(DType dtype) {
   }
 }
 
-double apply_activation(EpilogueActivation activation, double y) {
-  switch (activation) {
-    case EpilogueActivation::none: return y;
-    case EpilogueActivation::relu: return y < 0 ? 0 : y;
-    case EpilogueActivation::gelu: return 0.5 * y * std::erfc(-y * 0.7071067811865476);
-    case EpilogueActivation::gelu_tanh:
-      return 0.5 * y * (1 + std::tanh(0.7978845608028654 * (y + 0.044715 * y * y * y)));
-    case EpilogueActivation::silu: return y / (1 + std::exp(-y));
-  }
-  return y;
-}
-
 struct ExpectedValue {
   double value = 0, tolerance = 0;  // Result in f64, and the error bound of a correct kernel
 };
