@@ -23,7 +23,7 @@ namespace {
 constexpr double sector_bytes = 32;  // Smallest part of a line that is read from memory
 // Instructions of a lane, counted in the kernels' source
 constexpr double indexed_item = 30, sorted_key_pass = 30, scanned_key = 12, ranked_warp = 60;
-constexpr double decoded_element = 8, encoded_element = 20, encoded_by_division = 60;
+constexpr double decoded_element = 8, encoded_element = 20, encoded_quotient = 26, encoded_by_division = 60;
 constexpr double window_element = 8, window_item = 100, rotated_pair = 12, rotary_angle = 80;
 constexpr double recurrence_overhead = 6, step_latency_cycles = 5;
 constexpr double key_bytes = 4, position_bytes = 4, line_key_bytes = 8, radix_bits = 8;
@@ -295,9 +295,11 @@ Result<Forecast> forecast(const RecurrenceLoops& l, const DeviceNumbers& device)
 
 Result<Forecast> forecast(const QuantizeLoops& l, const DeviceNumbers& device) {
   const double elements = real(count_points(l.axes)) * real(l.axis.extent);
-  const bool divides = l.result == DType::nvfp4 || l.result == DType::e4m3_128;
-  return make_forecast("quantize", bytes_of(l.values, elements) + bytes_of(l.result, elements),
-                       elements * (divides ? encoded_by_division : encoded_element), device);
+  double encoded = encoded_element;
+  if (l.result == DType::e4m3_128) encoded = encoded_quotient;
+  if (l.result == DType::nvfp4) encoded = encoded_by_division;
+  return make_forecast("quantize", bytes_of(l.values, elements) + bytes_of(l.result, elements), elements * encoded,
+                       device);
 }
 
 Result<Forecast> forecast(const DequantizeLoops& l, const DeviceNumbers& device) {
