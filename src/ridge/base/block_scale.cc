@@ -5,6 +5,9 @@
 #include <cstring>
 #include <limits>
 
+#include "ridge/base/float16.h"
+#include "ridge/base/scaled_codes.h"
+
 namespace ridge {
 namespace {
 
@@ -81,26 +84,96 @@ int element_code(double quotient, const DTypeInfo& format) {
   return encode_magnitude(std::fabs(quotient), is_4_bit ? e2m1 : e4m3) | (is_negative ? sign : 0);
 }
 
-}  // namespace
+int read_nibble(const std::uint8_t* from, std::int64_t i) { return from[i / 2] >> (i % 2 * 4) & 0xF; }
+void write_nibble(std::uint8_t* to, std::int64_t i, int x) {
+  to[i / 2] = static_cast<std::uint8_t>((to[i / 2] & 0xF0 >> (i % 2 * 4)) | x << (i % 2 * 4));
+}
 
-void split_blocks(const void* blocks, std::int64_t count, void* elements, void* scales) {
-  constexpr int scale = BlockPlanes::scale_bytes, block = BlockPlanes::block;
-  const auto* from = static_cast<const std::uint8_t*>(blocks);
-  auto* to = static_cast<std::uint8_t*>(elements);
-  auto* to_scale = static_cast<std::uint8_t*>(scales);
-  for (; count > 0; --count, from += scale + block, to += block, to_scale += scale) {
-    std::memcpy(to_scale, from, scale);
-    std::memcpy(to, from + scale, block);
+struct IntegerScale {
+  double scale = 0;
+  int zero = 0;
+};
+IntegerScale load_integer_scale(DType dtype, const std::uint8_t* at) {
+  F16 scale{};
+  std::memcpy(&scale, at, sizeof scale);
+  return {to_float(scale), has_zero_points(dtype) ? at[2] & max_zero_point : 0};
+}
+// Writes the scale, and the zero point, of a block; returns both after rounding.
+IntegerScale store_integer_scale(DType dtype, std::uint8_t* at, const double* values) {
+  const int block = dtype_info(dtype).block;
+  const double magnitude = find_max_magnitude(values, block);
+  const double low = std::min(0.0, *std::min_element(values, values + block)),
+               high = std::max(0.0, *std::max_element(values, values + block));
+  const F16 scale =
+      integer_block_scale(has_zero_points(dtype), static_cast<float>(magnitude), static_cast<float>(high - low));
+  std::memcpy(at, &scale, sizeof scale);
+  IntegerScale out{to_float(scale)};
+  if (!has_zero_points(dtype)) return out;
+  if (out.scale > 0) out.zero = static_cast<int>(std::min(15.0, std::nearbyint(-low / out.scale)));
+  at[2] = static_cast<std::uint8_t>(out.zero);
+  at[3] = 0;
+  return out;
+}
+void store_integer_block(DType dtype, std::uint8_t* at, const double* values) {
+  const DTypeInfo& format = dtype_info(dtype);
+  const IntegerScale scale = store_integer_scale(dtype, at, values);
+  std::uint8_t* const elements = at + format.scale_bits / 8;
+  std::memset(elements, 0, format.block / 2);
+  if (!(scale.scale > 0)) return;
+  const double least = has_zero_points(dtype) ? 0 : -8;
+  for (int i = 0; i < format.block; ++i) {
+    const double code = std::clamp(std::nearbyint(values[i] / scale.scale) + scale.zero, least, least + 15);
+    write_nibble(elements, i, static_cast<int>(code) & 0xF);
   }
 }
-void join_blocks(const void* elements, const void* scales, std::int64_t count, void* blocks) {
-  constexpr int scale = BlockPlanes::scale_bytes, block = BlockPlanes::block;
-  const auto* from = static_cast<const std::uint8_t*>(elements);
-  const auto* from_scale = static_cast<const std::uint8_t*>(scales);
-  auto* to = static_cast<std::uint8_t*>(blocks);
-  for (; count > 0; --count, to += scale + block, from += block, from_scale += scale) {
-    std::memcpy(to, from_scale, scale);
-    std::memcpy(to + scale, from, block);
+
+// Changes the order of a unit of 16 bytes between that of hosts, in which byte i has elements 2i and 2i + 1, and that
+// of `nibble_on_devices`.
+constexpr int unit_bytes = nibble_unit / 2;
+void order_unit_for_device(std::uint8_t* unit) {
+  std::uint32_t words[4] = {};
+  for (int i = 0; i < unit_bytes; ++i) {
+    const std::uint32_t both = unit[i];
+    words[i % 4] |= (both & 0xF) << i / 4 * 4 | both >> 4 << (16 + i / 4 * 4);
+  }
+  std::memcpy(unit, words, unit_bytes);
+}
+void order_unit_for_host(std::uint8_t* unit) {
+  std::uint32_t words[4];
+  std::memcpy(words, unit, unit_bytes);
+  for (int i = 0; i < unit_bytes; ++i) {
+    const std::uint32_t word = words[i % 4] >> i / 4 * 4;
+    unit[i] = static_cast<std::uint8_t>((word & 0xF) | (word >> 16 & 0xF) << 4);
+  }
+}
+
+}  // namespace
+
+void split_blocks(DType dtype, const void* blocks, std::int64_t count, void* elements, void* scales) {
+  const std::int64_t scale = dtype_info(dtype).scale_bits / 8, codes = block_bytes(dtype) - scale;
+  const auto* from = static_cast<const std::uint8_t*>(blocks);
+  auto* const to = static_cast<std::uint8_t*>(elements);
+  for (std::int64_t b = 0; b < count; ++b, from += scale + codes) {
+    std::memcpy(static_cast<std::uint8_t*>(scales) + b * scale, from, scale);
+    std::memcpy(to + b * codes, from + scale, codes);
+  }
+  if (dtype_bits(dtype) == 4)
+    for (std::int64_t i = 0; i + unit_bytes <= count * codes; i += unit_bytes) order_unit_for_device(to + i);
+}
+void join_blocks(DType dtype, const void* elements, const void* scales, std::int64_t count, void* blocks) {
+  const std::int64_t scale = dtype_info(dtype).scale_bits / 8, codes = block_bytes(dtype) - scale, all = count * codes;
+  const auto* const from = static_cast<const std::uint8_t*>(elements);
+  auto* const to = static_cast<std::uint8_t*>(blocks);
+  for (std::int64_t b = 0; b < count; ++b)
+    std::memcpy(to + b * (scale + codes), static_cast<const std::uint8_t*>(scales) + b * scale, scale);
+  const std::int64_t step = std::min<std::int64_t>(codes, unit_bytes);
+  for (std::int64_t i = 0; i < all; i += unit_bytes) {
+    std::uint8_t unit[unit_bytes];
+    const std::int64_t size = std::min<std::int64_t>(unit_bytes, all - i);
+    std::memcpy(unit, from + i, size);
+    if (dtype_bits(dtype) == 4 && size == unit_bytes) order_unit_for_host(unit);
+    for (std::int64_t at = i; at < i + size; at += step)
+      std::memcpy(to + at / codes * (scale + codes) + scale + at % codes, unit + (at - i), step);
   }
 }
 
@@ -108,14 +181,19 @@ double load_scaled_element(DType dtype, const void* data, std::int64_t element) 
   const DTypeInfo& format = dtype_info(dtype);
   const auto* block = static_cast<const std::uint8_t*>(data) + element / format.block * block_bytes(dtype);
   const std::int64_t at = element % format.block;
-  const double scale = load_scale(dtype, block);
   const std::uint8_t* const elements = block + format.scale_bits / 8;
+  if (has_integer_blocks(dtype)) {
+    const IntegerScale scale = load_integer_scale(dtype, block);
+    const int code = read_nibble(elements, at);
+    return (has_zero_points(dtype) ? code - scale.zero : (code ^ 8) - 8) * scale.scale;
+  }
+  const double scale = load_scale(dtype, block);
   if (format.bits == 8) {
     const int code = elements[at] & e4m3_nan;
     const double magnitude = code == e4m3_nan ? std::numeric_limits<double>::quiet_NaN() : decode_magnitude(code, e4m3);
     return (elements[at] & e4m3_sign_bit ? -magnitude : magnitude) * scale;
   }
-  const int code = elements[at / 2] >> (at % 2 * 4) & 0xF;
+  const int code = read_nibble(elements, at);
   const double magnitude = decode_magnitude(code & (e2m1_sign_bit - 1), e2m1);
   return (code & e2m1_sign_bit ? -magnitude : magnitude) * scale;
 }
@@ -123,6 +201,7 @@ double load_scaled_element(DType dtype, const void* data, std::int64_t element) 
 void store_scaled_block(DType dtype, void* data, std::int64_t block, const double* values) {
   const DTypeInfo& format = dtype_info(dtype);
   auto* const at = static_cast<std::uint8_t*>(data) + block * block_bytes(dtype);
+  if (has_integer_blocks(dtype)) return store_integer_block(dtype, at, values);
   const double scale = store_scale(dtype, at, find_max_magnitude(values, format.block));
   std::uint8_t* const elements = at + format.scale_bits / 8;
   std::memset(elements, 0, format.block * format.bits / 8);
@@ -132,7 +211,7 @@ void store_scaled_block(DType dtype, void* data, std::int64_t block, const doubl
     if (format.bits == 8)
       elements[i] = static_cast<std::uint8_t>(code);
     else
-      elements[i / 2] = static_cast<std::uint8_t>(elements[i / 2] | code << (i % 2 * 4));
+      write_nibble(elements, i, code);
   }
 }
 

@@ -102,6 +102,19 @@ template <DType dtype> inline constexpr std::uint8_t nan_scale_code = dtype == D
 // 448 = 64 * 7 are too far from ties.
 [[gnu::always_inline]] constexpr float e4m3_128_scale(float largest) { return largest / 448; }
 
+// Blocks of int4 and u4.
+inline constexpr int max_zero_point = 127;  // Zero points are at most 15 if they are made here
+// Returns the f16 scale of a block with this largest magnitude or, with zero points, this largest difference between
+// two values, 0 among them. It is NaN for a block that has a NaN or an infinity. Quotients by 7 and 15 are too far from
+// ties of f16 for the rounding to f32 to matter.
+[[gnu::always_inline]] constexpr F16 integer_block_scale(bool has_zero_points, float largest, float span) {
+  constexpr std::uint32_t infinity_bits = 0x7f800000;
+  constexpr F16 nan{0x7e00}, max{0x7bff};
+  if (!((__builtin_bit_cast(std::uint32_t, largest) & INT32_MAX) < infinity_bits)) return nan;
+  const F16 scale = to_f16(has_zero_points ? span / 15 : largest / 7);
+  return scale.bits > max.bits ? max : scale;
+}
+
 // Returns a float that has the code of x / scale.
 template <DType dtype> [[gnu::always_inline]] constexpr float divide_by_scale(float x, float scale) {
   if constexpr (has_power_scale<dtype>) {
