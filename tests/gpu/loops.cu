@@ -84,7 +84,7 @@ class CaseTensors {
       std::vector<char> bytes(each.data->data(), each.data->data() + each.data->size());
       if (has_planes_on_devices(each.dtype)) {
         const std::int64_t blocks = count_blocks(each);
-        split_blocks(each.data->data(), blocks, bytes.data(), bytes.data() + blocks * BlockPlanes::block);
+        split_blocks(each.dtype, each.data->data(), blocks, bytes.data(), bytes.data() + plane_bytes(each));
       }
       check_cuda(cudaMemcpy(memory.back()->data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
                  "copying there");
@@ -100,7 +100,8 @@ class CaseTensors {
     if (has_planes_on_devices(tensors_.back().dtype)) {
       const std::vector<char> planes(found.data(), found.data() + found.size());
       const std::int64_t blocks = count_blocks(tensors_.back());
-      join_blocks(planes.data(), planes.data() + blocks * BlockPlanes::block, blocks, found.data());
+      const HostTensor& result = tensors_.back();
+      join_blocks(result.dtype, planes.data(), planes.data() + plane_bytes(result), blocks, found.data());
     }
     if (prepare_host) prepare_host();
     const GuardedBuffer scratch(4 * found.size() + 4);  // f32 sums of a scatter
@@ -110,6 +111,9 @@ class CaseTensors {
   }
 
  private:
+  static std::int64_t plane_bytes(const HostTensor& x) {
+    return element_plane_bytes(x.dtype, count_blocks(x) * dtype_info(x.dtype).block);
+  }
   static std::int64_t count_blocks(const HostTensor& x) {
     return static_cast<std::int64_t>(x.data->size()) / stored_bytes(x.dtype, dtype_info(x.dtype).block);
   }
@@ -347,9 +351,11 @@ std::int64_t check_routed(RandomLayouts& random) {
   return tensors.count_differences(l);
 }
 
-constexpr DType scaled_dtypes[] = {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128};
+constexpr DType scaled_dtypes[] = {DType::mxfp8,   DType::mxfp4,    DType::nvfp4, DType::e4m3_128, DType::int4_32,
+                                   DType::int4_64, DType::int4_128, DType::u4_32, DType::u4_64,    DType::u4_128};
+constexpr int scaled_dtype_count = static_cast<int>(std::size(scaled_dtypes));
 std::int64_t check_quantize(RandomLayouts& random) {
-  const DType scaled = scaled_dtypes[random.below(4)];
+  const DType scaled = scaled_dtypes[random.below(scaled_dtype_count)];
   const std::int64_t block = dtype_info(scaled).block, extent = block * (1 + random.below(40)),
                      lines = 1 + random.below(30);
   const auto x = random.strides({lines, extent}, true);
@@ -366,7 +372,7 @@ std::int64_t check_quantize(RandomLayouts& random) {
   return tensors.count_differences(l);
 }
 std::int64_t check_dequantize(RandomLayouts& random) {
-  const DType scaled = scaled_dtypes[random.below(4)];
+  const DType scaled = scaled_dtypes[random.below(scaled_dtype_count)];
   const ops::DequantizeLoops l{scaled, random.flip() ? DType::bf16 : DType::f32,
                                dtype_info(scaled).block * (1 + random.below(2000))};
   CaseTensors tensors(random);

@@ -42,9 +42,9 @@ __device__ inline void write_element(ElementFormat format, void* data, std::int6
     char* const bytes = static_cast<char*>(data);
     reinterpret_cast<__nv_fp8_e4m3*>(bytes)[i] = __nv_fp8_e4m3(x);
     // Scales have few bits, so that sums of integers are exact.
-    if (i % BlockPlanes::block == 0)
-      *reinterpret_cast<float*>(bytes + BlockPlanes::scale_offset(i, elements)) =
-          0.5f + static_cast<float>(i / BlockPlanes::block % 3) * 0.25f;
+    if (i % BlockPlanes<DType::e4m3_128>::block == 0)
+      *reinterpret_cast<float*>(bytes + BlockPlanes<DType::e4m3_128>::scale_offset(i, elements)) =
+          0.5f + static_cast<float>(i / BlockPlanes<DType::e4m3_128>::block % 3) * 0.25f;
   }
 }
 __device__ inline double read_element(ElementFormat format, const void* data, std::int64_t i,
@@ -54,7 +54,7 @@ __device__ inline double read_element(ElementFormat format, const void* data, st
   if (format == ElementFormat::int32) return static_cast<const int*>(data)[i];
   if (format == ElementFormat::e4m3_128) {
     const char* const bytes = static_cast<const char*>(data);
-    return double{*reinterpret_cast<const float*>(bytes + BlockPlanes::scale_offset(i, elements))} *
+    return double{*reinterpret_cast<const float*>(bytes + BlockPlanes<DType::e4m3_128>::scale_offset(i, elements))} *
            float(reinterpret_cast<const __nv_fp8_e4m3*>(bytes)[i]);
   }
   if (format == ElementFormat::e4m3) return float(static_cast<const __nv_fp8_e4m3*>(data)[i]);

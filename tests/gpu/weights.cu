@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/float16.h"
+#include "ridge/base/scaled_codes.h"
 #include "ridge/ops/product/closed_form.h"
 #include "ridge/ops/product/reference.h"
 #include "ridge/ops/product/weight_only/weight_only.h"
@@ -21,7 +23,10 @@ namespace {
 using ops::MatmulProblem, ops::MatrixLayout;
 using namespace ops::cuda;
 
-constexpr DType narrow_dtypes[] = {DType::int8, DType::e4m3, DType::mxfp8, DType::mxfp4, DType::nvfp4};
+constexpr DType narrow_dtypes[] = {DType::int8,  DType::e4m3,    DType::mxfp8,   DType::mxfp4,
+                                   DType::nvfp4, DType::int4_32, DType::int4_64, DType::int4_128,
+                                   DType::u4_32, DType::u4_64,   DType::u4_128};
+constexpr int narrow_dtype_count = static_cast<int>(std::size(narrow_dtypes));
 constexpr std::int64_t margin = 256;  // Bytes around each matrix
 enum class WeightValues { integers, normal, any_codes };
 
@@ -69,6 +74,14 @@ MatrixLayout make_layout(Random& r, DType dtype, std::int64_t rows, std::int64_t
   return x;
 }
 
+// Removes the gaps between the lines of block-scaled weights. The lines of the matrices of a batch may alternate.
+void pack_lines(Random& r, HostMatrix& w, std::int64_t k, bool lines_are_rows) {
+  const bool alternates = w.layout.batch_stride != 0 && w.batch > 1 && r.one_in(3);
+  const std::int64_t lines = lines_are_rows ? w.rows : w.cols;
+  (lines_are_rows ? w.layout.row_stride : w.layout.col_stride) = alternates ? w.batch * k : k;
+  if (w.layout.batch_stride != 0) w.layout.batch_stride = alternates ? k : lines * k;
+}
+
 // Fills the lines of weights, which are along k.
 void fill_weights(Random& r, HostMatrix& w, WeightValues values, std::int64_t k, bool lines_are_rows) {
   const DTypeInfo& info = dtype_info(w.layout.dtype);
@@ -76,7 +89,7 @@ void fill_weights(Random& r, HostMatrix& w, WeightValues values, std::int64_t k,
                      step = lines_are_rows ? w.layout.row_stride : w.layout.col_stride;
   constexpr std::uint8_t e2m1[] = {0, 2, 4, 5, 6, 10, 12, 13, 14}, e4m3[] = {0, 0x38, 0x40, 0x44, 0xb8, 0xc0, 0xc4};
   const auto code = [&]() -> std::uint8_t {
-    if (info.bits == 4 && values == WeightValues::integers)
+    if (info.bits == 4 && values == WeightValues::integers && !has_integer_blocks(w.layout.dtype))
       return static_cast<std::uint8_t>(e2m1[r.below(9)] | e2m1[r.below(9)] << 4);
     if (info.bits == 4) return static_cast<std::uint8_t>(r.below(256));
     if (w.layout.dtype == DType::int8)
@@ -100,11 +113,24 @@ void fill_weights(Random& r, HostMatrix& w, WeightValues values, std::int64_t k,
   const auto scale = [&] {
     return static_cast<std::uint8_t>(w.layout.dtype == DType::nvfp4 ? e4m3_scale() : power_scale());
   };
+  const auto integer_scale = [&] {
+    if (values == WeightValues::any_codes) return r.one_in(200) ? 0x7e00 : r.below(0x7c00);
+    return values == WeightValues::integers ? 0x3c00 + 0x400 * r.below(2) : 0x2000 + r.below(0x2000);  // 1, 2
+  };
   for (std::int64_t b = 0; b < (w.layout.batch_stride == 0 ? 1 : w.batch); ++b)
     for (std::int64_t line = 0; line < lines; ++line)
       for (std::int64_t i = 0; i < k; i += block) {
         std::uint8_t* at = w.data() + stored_bytes(w.layout.dtype, b * w.layout.batch_stride + line * step + i);
         if (info.scale_bits == 8) *at++ = scale();
+        if (has_integer_blocks(info.dtype)) {
+          const int bits = integer_scale();
+          *at++ = static_cast<std::uint8_t>(bits);
+          *at++ = static_cast<std::uint8_t>(bits >> 8);
+        }
+        if (has_zero_points(info.dtype)) {
+          *at++ = static_cast<std::uint8_t>(r.below(values == WeightValues::any_codes ? 128 : 16));
+          *at++ = 0;
+        }
         for (std::int64_t e = 0; e < block * info.bits / 8; ++e) at[e] = code();
       }
 }
@@ -136,8 +162,9 @@ WeightCase random_case(Random& r, std::int64_t max_size) {
   constexpr DType floats[] = {DType::bf16, DType::f16, DType::f32};
   WeightCase c;
   MatmulProblem& p = c.call.problem;
-  const DType weights = narrow_dtypes[r.below(5)];
-  const DType x = is_block_scaled(weights) || r.one_in(2) ? DType::bf16 : DType::f16;
+  const DType weights = narrow_dtypes[r.below(narrow_dtype_count)];
+  const bool takes_f16 = !is_block_scaled(weights) || has_integer_blocks(weights);
+  const DType x = takes_f16 && r.one_in(2) ? DType::f16 : DType::bf16;
   const std::int64_t block = std::max(1, dtype_info(weights).block);
   std::int64_t rows = r.size(max_weight_only_rows), lines = r.size(max_size), k = r.size(max_size * 8);
   if (r.one_in(2)) k = (k + 511) / 512 * 512;
@@ -159,6 +186,7 @@ WeightCase random_case(Random& r, std::int64_t max_size) {
   c.d = {make_layout(r, floats[r.below(3)], p.size.m, p.size.n, r.one_in(4)), p.batch, p.size.m, p.size.n};
   if (r.one_in(4)) (c.weights_are_left ? c.a : c.b).layout.batch_stride = 0;
   if (r.one_in(4)) (c.weights_are_left ? c.b : c.a).layout.batch_stride = 0;
+  if (is_block_scaled(weights)) pack_lines(r, c.weights_are_left ? c.a : c.b, k, c.weights_are_left);
   if (r.one_in(6)) (c.weights_are_left ? c.a : c.b).shift = r.below(16);
   if (r.one_in(6)) (c.weights_are_left ? c.b : c.a).shift = 2 * r.below(8);
   if (r.one_in(6)) c.d.shift = 4 * r.below(4);
@@ -185,7 +213,7 @@ WeightCase random_case(Random& r, std::int64_t max_size) {
     if (r.one_in(2)) e.beta = -0.5F;
   }
   c.call.constant_b = r.one_in(2);
-  c.candidate = r.below(4) - 1;
+  c.candidate = r.below(12) - 1;
   c.splits = r.one_in(2) ? 1 + r.below(tile::max_cluster_splits) : 0;
   return c;
 }
@@ -218,7 +246,7 @@ class WeightChecker {
       plan = all[static_cast<std::size_t>(c.candidate) % all.size()];
       force_splits(c, plan);
     }
-    ++plans_[plan.config < 0 ? 0 : plan.config][plan.splits];
+    ++plans_[plan.config < 0 ? 0 : static_cast<std::size_t>(plan.config)][static_cast<std::size_t>(plan.splits)];
     const std::vector<std::uint8_t> before = c.d.memory;
     std::vector<std::uint8_t> first;
     for (int i = 0; i < 2; ++i) {
@@ -235,10 +263,12 @@ class WeightChecker {
     return compare(c, plan, before);
   }
   void print_summary() const {
-    for (std::size_t config = 0; config < weight_only_tiles.size(); ++config)
-      for (int splits = 1; splits <= tile::max_cluster_splits; ++splits)
-        std::printf("%s%d lines, %d splits: %d", splits > 1 ? "; " : "", weight_only_tiles[config].lines, splits,
-                    plans_[config][splits]);
+    for (std::size_t config = 0; config < weight_only_tiles.size(); ++config) {
+      int split = 0;
+      for (std::size_t splits = 2; splits < plans_[config].size(); ++splits) split += plans_[config][splits];
+      std::printf("%s%d lines: %d, and %d split", config > 0 ? "; " : "", weight_only_tiles[config].lines,
+                  plans_[config][1], split);
+    }
     std::printf("\nworst error %.3f of its bound\n", worst_);
   }
 
@@ -248,16 +278,23 @@ class WeightChecker {
       std::printf("a matrix of %zu bytes exceeds its buffer\n", m.memory.size());
       std::exit(2);
     }
-    check_cuda(cudaMemcpy(memory_[i].data(), m.memory.data(), m.memory.size(), cudaMemcpyHostToDevice),
-               "copying a matrix");
+    std::vector<std::uint8_t> bytes = m.memory;
+    if (const DType dtype = m.layout.dtype; has_planes_on_devices(dtype)) {
+      const std::int64_t elements = m.rows * m.cols * (m.layout.batch_stride == 0 ? 1 : m.batch);
+      std::uint8_t* const planes = bytes.data() + margin + m.shift;
+      split_blocks(dtype, m.data(), elements / dtype_info(dtype).block, planes,
+                   planes + element_plane_bytes(dtype, elements));
+    }
+    check_cuda(cudaMemcpy(memory_[i].data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "copying a matrix");
     return memory_[i].data() + margin + m.shift;
   }
   // Changes the splits of a plan where the kernel supports it.
   void force_splits(const WeightCase& c, MatmulPlan& plan) const {
     const WeightOnlyTile tile = weight_only_tiles[plan.config];
     const DType weights = (c.weights_are_left ? c.a : c.b).layout.dtype;
-    const std::int64_t stages =
-        (c.call.problem.size.k + tile.stage_k(weight_box(weights)) - 1) / tile.stage_k(weight_box(weights));
+    const ops::ProductSize size = c.call.problem.size;
+    const std::int64_t stage_k = tile.stage_k(weight_box(weights), count_columns(c.weights_are_left ? size.n : size.m)),
+                       stages = (size.k + stage_k - 1) / stage_k;
     if (c.splits == 0 || stages < c.splits ||
         plan.tiles > ops::cuda::count_concurrent_clusters(c.splits, device_.multiprocessors))
       return;
@@ -290,9 +327,10 @@ class WeightChecker {
     const std::int64_t bytes = dtype_bits(p.d.dtype) / 8;
     std::vector<double> a(static_cast<std::size_t>(p.size.m * p.size.k)),
         b(static_cast<std::size_t>(p.size.n * p.size.k));
-    // Weights are multiplied in the format of the activations.
+    // Weights are multiplied in the format of the activations, but for blocks of integers, whose scales are for sums.
     const auto rounded = [&](double x, const HostMatrix& of) {
-      return is_block_scaled(of.layout.dtype) ? double{to_float(round_to<Bf16>(static_cast<float>(x)))} : x;
+      const bool is_rounded = is_block_scaled(of.layout.dtype) && !has_integer_blocks(of.layout.dtype);
+      return is_rounded ? double{to_float(round_to<Bf16>(static_cast<float>(x)))} : x;
     };
     for (std::int64_t i = 0; i < p.batch; ++i) {
       for (std::int64_t r = 0; r < p.size.m; ++r)
@@ -379,7 +417,7 @@ class WeightChecker {
   DeviceMemory memory_[7];
   cudaStream_t stream_ = nullptr;
   ops::DeviceNumbers device_ = {};
-  int plans_[3][tile::max_cluster_splits + 1] = {};
+  std::array<std::array<int, tile::max_cluster_splits + 1>, weight_only_tiles.size()> plans_ = {};
   double worst_ = 0;
 };
 
@@ -406,7 +444,7 @@ int time_weights(int argc, char** argv) {
   const std::int64_t rows = argc > 0 ? std::atoll(argv[0]) : 1, lines = argc > 1 ? std::atoll(argv[1]) : 8192,
                      k = argc > 2 ? std::atoll(argv[2]) : 8192;
   const ops::DeviceNumbers device = *current_device_numbers();
-  constexpr int repeats = 40;
+  constexpr int repeats = 20;
   cudaStream_t stream;
   cudaEvent_t begin, end;
   check_cuda(cudaStreamCreate(&stream), "creating a stream");
@@ -428,6 +466,7 @@ int time_weights(int argc, char** argv) {
     for (MatmulPlan plan : list_weight_only_plans(call, device)) {
       const WeightOnlyTile tile = weight_only_tiles[plan.config];
       const int chosen = plan.splits;
+      if (plan.predicted_s > 2 * list_weight_only_plans(call, device).front().predicted_s) break;
       for (int splits = 1; splits <= tile::max_cluster_splits; ++splits) {
         if (splits > 1 && plan.tiles > ops::cuda::count_concurrent_clusters(splits, device.multiprocessors)) break;
         if (splits != chosen && splits != chosen - 1 && splits != chosen + 1) continue;
@@ -443,7 +482,7 @@ int time_weights(int argc, char** argv) {
         check_cuda(cudaStreamEndCapture(stream, &graph), "recording");
         check_cuda(cudaGraphInstantiate(&recorded, graph, 0), "recording");
         float best = 1e30F;
-        for (int round = 0; round < 6; ++round) {
+        for (int round = 0; round < 3; ++round) {
           check_cuda(cudaEventRecord(begin, stream), "timing");
           check_cuda(cudaGraphLaunch(recorded, stream), "timing");
           check_cuda(cudaEventRecord(end, stream), "timing");

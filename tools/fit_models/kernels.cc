@@ -58,9 +58,9 @@ KernelConstants initial_kernel_constants() {
   out.scaled_stage_cycles = 100;
   out.scaled_column_cycles = 5;
   out.left_load_cycles = 200;
-  out.weight_part_8bit_cycles = 40;
-  out.weight_part_mxfp8_cycles = out.weight_part_4bit_cycles = 100;
-  out.weight_group_cycles = 50;
+  out.weight_part_8bit_cycles = out.weight_part_mxfp8_cycles = out.weight_part_e2m1_cycles = 1000;
+  out.weight_part_int4_cycles = out.weight_wgmma_cycles = 1000;
+  out.weight_block_cycles = out.weight_group_cycles = 100;
   out.weight_wait_cycles = 10000;
   out.weight_split_cycles = 1000;
   out.weight_activation_share = 0.2;
@@ -154,8 +154,9 @@ void fit_weights(const std::vector<TimedWeights>& timed, const DeviceNumbers& de
     return sum;
   };
   descend(numbers,
-          {&C::weight_part_8bit_cycles, &C::weight_part_mxfp8_cycles, &C::weight_part_4bit_cycles,
-           &C::weight_group_cycles, &C::weight_wait_cycles, &C::weight_split_cycles, &C::weight_activation_share},
+          {&C::weight_part_8bit_cycles, &C::weight_part_mxfp8_cycles, &C::weight_part_e2m1_cycles,
+           &C::weight_part_int4_cycles, &C::weight_block_cycles, &C::weight_wgmma_cycles, &C::weight_group_cycles,
+           &C::weight_wait_cycles, &C::weight_split_cycles, &C::weight_activation_share},
           sum_errors);
   fmt::print("Narrow weights: mean error {:.1f} % of {} products.\n",
              100 * sum_errors() / static_cast<double>(timed.size()), timed.size());

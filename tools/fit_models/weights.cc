@@ -35,7 +35,7 @@ Result<std::vector<TimedWeights>> read_weights(const std::string& root, const st
     const auto tile =
         std::ranges::find(cuda::weight_only_tiles, static_cast<int>(cells[4]), &cuda::WeightOnlyTile::lines);
     if (tile == cuda::weight_only_tiles.end())
-      return input_error(fmt::format("'{}': expected a tile of 64, 128 or 256 lines, found {}", path, cells[4]));
+      return input_error(fmt::format("'{}': expected a tile of 16 to 256 lines, found {}", path, cells[4]));
     x.config = static_cast<int>(tile - cuda::weight_only_tiles.begin());
     out.push_back(x);
   }

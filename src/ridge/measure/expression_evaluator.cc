@@ -134,13 +134,21 @@ double sum_error_growth(double k, bool random_data) {
 }
 
 // Tensor cores drop 13 bits of operands of tf32. They align 32 products of e4m3 and the sum so far to the largest of
-// these, of which they keep 13 bits, until 128 products are summed. Errors of random products cancel like a random
-// walk; the factor of 6 allows for the largest of many elements.
+// these, of which they keep 13 bits, until 128 products are summed. Blocks of integers are rounded to the 16 bits of
+// the other operand if that has many rows. Errors of random products cancel like a random walk; the factor of 6 allows
+// for the largest of many elements.
 double tensor_core_error(const Reference& reference, const Contraction& c, double k) {
   const DType left = reference.program.tensors[c.left].dtype, right = reference.program.tensors[c.right].dtype;
+  if (!reference.on_tensor_cores) return 0;
+  if (has_integer_blocks(left) || has_integer_blocks(right)) {
+    const DType other = has_integer_blocks(left) ? right : left;
+    const double rounding = other == DType::bf16 ? 0x1p-9 : 0x1p-12;
+    if (!SixteenBitFloats::contains(other)) return 0;
+    return reference.random_data ? std::min(rounding, 6 * rounding / std::sqrt(k)) : rounding;
+  }
   const bool is_tf32 = left == DType::tf32;
   const bool is_e4m3 = left == DType::e4m3 || left == DType::e4m3_128;
-  if (!reference.on_tensor_cores || left != right || (!is_tf32 && !is_e4m3)) return 0;
+  if (left != right || (!is_tf32 && !is_e4m3)) return 0;
   const double largest = is_tf32 ? 0x1p-9 : 0x1p-6, typical = 0x1p-9;
   return reference.random_data ? std::min(largest, 6 * typical / std::sqrt(k)) : largest;
 }

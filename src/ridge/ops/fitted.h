@@ -20,7 +20,8 @@ struct KernelConstants {
   double register_load_cycles, register_transpose_cycles, tf32_load_cycles;
   double piece_cycles, scaled_stage_cycles, scaled_column_cycles, left_load_cycles;
   double register_item_cycles, register_split_cycles;
-  double weight_part_8bit_cycles, weight_part_mxfp8_cycles, weight_part_4bit_cycles;  // Products with narrow weights
+  double weight_part_8bit_cycles, weight_part_mxfp8_cycles, weight_part_e2m1_cycles;  // Products with narrow weights
+  double weight_part_int4_cycles, weight_block_cycles, weight_wgmma_cycles;
   double weight_group_cycles, weight_wait_cycles, weight_split_cycles, weight_activation_share;
   double gated_pass_launch_cycles, gated_pass_memory_share;  // Backward pass over h of a gated layer
   double plain_flops_per_cycle, lanes_per_multiprocessor, multiply_adds_per_cycle;

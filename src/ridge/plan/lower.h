@@ -44,7 +44,7 @@ bool can_multiply_scaled(const Lowering& to, const Contraction& product, int ten
 // True if the device multiplies both operands, of e4m3_128, as they are stored.
 bool can_multiply_scaled_pair(const Lowering& to, const Contraction& product);
 // Returns the dtype to which a product of these operands, one or both of them block-scaled, converts them.
-DType dequantized_dtype(DType a, DType b);
+DType dequantized_dtype(Target target, DType a, DType b);
 void lower_expression(Lowering& to, int group, const Expression& expression);
 // Each lowers one entry of FusionPlan::groups, which must be of the named kind.
 void lower_pointwise(Lowering& to, int group);

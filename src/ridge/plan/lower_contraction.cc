@@ -71,7 +71,7 @@ class ProductOperands {
   DType math_dtype(int one, int other) const {
     const DType a = to_.dtype_of(one), b = to_.dtype_of(other);
     if (is_block_scaled(a)) return a;
-    if (is_block_scaled(b)) return dequantized_dtype(a, b);
+    if (is_block_scaled(b)) return dequantized_dtype(to_.plan.fusion.target, a, b);
     const auto is_tf32 = [&](int tensor) { return to_.program.tensors[tensor].dtype == DType::tf32; };
     if (is_tf32(one) && is_tf32(other)) return to_.plan.fusion.target == Target::cuda ? DType::tf32 : DType::f32;
     if (to_.plan.fusion.target == Target::cuda) {
@@ -403,10 +403,16 @@ void add_fused_product(Lowering& to, int group, ops::FusedMatmul product, std::v
 void lower_contraction(Lowering& to, int group, const Contraction& c) { MatmulLowering(to, group, c).lower_matmul(); }
 
 // bf16 has every product of an element and a scale of mxfp8, mxfp4 and nvfp4 (but for the smallest), and is taken
-// unless the other operand needs f32.
-DType dequantized_dtype(DType a, DType b) {
+// unless the other operand needs f32. Blocks of integers take the dtype of 16-bit activations: where a device does not
+// read them as they are stored, they are rounded to it. A CPU has no such product for f16.
+DType dequantized_dtype(Target target, DType a, DType b) {
+  const auto keeps = [&](DType x) {
+    return x == DType::bf16 || (target == Target::cuda && SixteenBitFloats::contains(x));
+  };
+  if (has_integer_blocks(a) && keeps(b)) return b;
+  if (has_integer_blocks(b) && keeps(a)) return a;
   const auto fits_bf16 = [](DType dtype) {
-    return dtype == DType::bf16 || (is_block_scaled(dtype) && dtype != DType::e4m3_128);
+    return dtype == DType::bf16 || (is_block_scaled(dtype) && dtype != DType::e4m3_128 && !has_integer_blocks(dtype));
   };
   return fits_bf16(a) && fits_bf16(b) ? DType::bf16 : DType::f32;
 }
@@ -419,7 +425,7 @@ bool can_multiply_scaled(const Lowering& to, const Contraction& c, int tensor) {
     const ProductDims dims = assign_product_dims(to.shape_of(c.left), to.shape_of(c.right), to.shape_of(c.result));
     return ops::is_narrow_weight(view.dtype) && !c.grouped &&
            ProductOperands(const_cast<Lowering&>(to), 0, dims)
-               .reads_stored_weights(tensor, dequantized_dtype(view.dtype, other.dtype));
+               .reads_stored_weights(tensor, dequantized_dtype(Target::cuda, view.dtype, other.dtype));
   }
   if (count_elements(view.shape) < count_elements(other.shape)) return false;
   const ProductDims dims = assign_product_dims(to.shape_of(c.left), to.shape_of(c.right), to.shape_of(c.result));
@@ -428,7 +434,7 @@ bool can_multiply_scaled(const Lowering& to, const Contraction& c, int tensor) {
   const ops::MatmulProblem problem{
       .batch = extent_along(view.shape, dims.batch),
       .size = {1, extent_along(view.shape, is_left ? dims.m : dims.n), extent_along(view.shape, dims.k)},
-      .a = {.dtype = dequantized_dtype(view.dtype, other.dtype)},
+      .a = {.dtype = dequantized_dtype(Target::cpu, view.dtype, other.dtype)},
       .b = *layout,
       .d = {}};
   return !validate_scaled_operand(problem);

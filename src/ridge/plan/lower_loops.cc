@@ -251,7 +251,12 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
 void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
   if (can_multiply_scaled_pair(to, c)) return lower_contraction(to, group, c);
   const View left = to.view_of(c.left), right = to.view_of(c.right);
-  const DType dtype = dequantized_dtype(left.dtype, right.dtype);
+  // Only the tensor cores of a device multiply rounded blocks of integers.
+  const bool is_exact = !has_sum(c) || to.plan.fusion.target != Target::cuda;
+  const auto has_integers = [](const View& x) { return has_integer_blocks(x.dtype); };
+  const DType dtype = is_exact && (has_integers(left) || has_integers(right))
+                          ? DType::f32
+                          : dequantized_dtype(to.plan.fusion.target, left.dtype, right.dtype);
   const auto is_read_as_stored = [&](int tensor) {
     return is_block_scaled(to.dtype_of(tensor)) && can_multiply_scaled(to, c, tensor);
   };

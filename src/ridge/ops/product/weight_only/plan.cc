@@ -75,10 +75,15 @@ NarrowOperands narrow_operands(const TileProblem& t) {
   return is_narrow_weight(t.a.dtype) ? NarrowOperands{t.a, t.b} : NarrowOperands{t.b, t.a};
 }
 
-double step_cycles_of(DType weights) {
+// Returns the cycles of a block for 128 elements of k of its tile. All groups of warps work at the same time.
+double part_cycles_of(DType weights, int columns) {
   const KernelConstants& f = kernel_constants();
-  if (weights == DType::mxfp8) return f.weight_part_mxfp8_cycles;
-  return dtype_bits(weights) == 4 ? f.weight_part_4bit_cycles : f.weight_part_8bit_cycles;
+  double out = columns / 8 * f.weight_group_cycles;
+  if (columns > 16) out += f.weight_wgmma_cycles;
+  if (has_integer_blocks(weights))
+    return out + f.weight_part_int4_cycles + 128.0 / dtype_info(weights).block * f.weight_block_cycles;
+  if (weights == DType::mxfp8) return out + f.weight_part_mxfp8_cycles;
+  return out + (dtype_bits(weights) == 4 ? f.weight_part_e2m1_cycles : f.weight_part_8bit_cycles);
 }
 
 // Returns the seconds from the end of the previous kernel to the end of this one. Loads, the conversion of weights and
@@ -87,16 +92,13 @@ double predict_seconds(const TileProblem& t, double min_bytes, const WeightOnlyT
                        const DeviceNumbers& device) {
   const KernelConstants& f = kernel_constants();
   const auto [weights, x] = narrow_operands(t);
+  const int columns = count_columns(x.extent), resident = weight_only_block(columns).resident_blocks;
   const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines}),
-                     stage_k = tile.stage_k(weight_box(weights.dtype));
+                     stage_k = tile.stage_k(weight_box(weights.dtype), columns);
   const std::int64_t stages = ceil_div(t.size.k, stage_k), items = t.batch * line_tiles * splits;
-  const double waves = to_double(ceil_div(items, std::int64_t{device.multiprocessors}));
-  const double groups = to_double(tile.line_groups() * tile.boxes());
-  const double box_cycles =
-      to_double(weight_box(weights.dtype).k) / 128 *
-      (step_cycles_of(weights.dtype) + to_double(count_columns(x.extent)) / 8 * f.weight_group_cycles);
-  const double multiply_s =
-      waves * to_double(ceil_div(stages, std::int64_t{splits})) * groups * box_cycles / device.busy_clock_hz;
+  const double waves = to_double(ceil_div(items, std::int64_t{device.multiprocessors} * resident));
+  const double parts = to_double(ceil_div(stages, std::int64_t{splits}) * weight_box(weights.dtype).k) / 128;
+  const double multiply_s = waves * parts * part_cycles_of(weights.dtype, columns) / device.busy_clock_hz;
   const double x_bytes = to_double(t.batch * line_tiles) * to_double(x.extent * t.size.k) * operand_bytes(x.dtype);
   const double wait_s = (f.weight_wait_cycles + (splits - 1) * f.weight_split_cycles) / device.clock_hz;
   return device.launch_s + wait_s +
@@ -109,22 +111,24 @@ std::optional<MatmulPlan> choose_splits(const TileProblem& t, double min_bytes, 
                                         const DeviceNumbers& device) {
   const WeightOnlyTile tile = weight_only_tiles[config];
   const auto [weights, x] = narrow_operands(t);
-  if (tile.count_stages(weight_box(weights.dtype), count_columns(x.extent)) < min_stages) return std::nullopt;
+  const int columns = count_columns(x.extent);
+  if (tile.count_stages(weight_box(weights.dtype), columns) < min_stages) return std::nullopt;
   const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines});
   if (line_tiles > max_kernel_count / t.batch) return std::nullopt;
   MatmulPlan best{MatmulPlan::Path::weight_only, config, t.d_transposed};
   best.tiles = line_tiles * t.batch;
-  const std::int64_t stages = ceil_div(t.size.k, std::int64_t{tile.stage_k(weight_box(weights.dtype))});
+  const std::int64_t stages = ceil_div(t.size.k, std::int64_t{tile.stage_k(weight_box(weights.dtype), columns)});
+  const std::int64_t resident = weight_only_block(columns).resident_blocks, slots = device.multiprocessors * resident;
   for (int splits = 1; splits <= tile::max_cluster_splits; ++splits) {
     const std::int64_t blocks = best.tiles * splits;
-    if (splits > 1 && (stages < splits || best.tiles > count_concurrent_clusters(splits, device.multiprocessors)))
-      break;
+    const bool has_clusters = best.tiles <= resident * count_concurrent_clusters(splits, device.multiprocessors);
+    if (splits > 1 && (stages < splits || !has_clusters)) break;
     const double seconds = predict_seconds(t, min_bytes, tile, splits, device);
     if (splits > 1 && best.predicted_s <= seconds) continue;
     best.splits = splits;
     best.predicted_s = seconds;
-    best.blocks = static_cast<int>(std::min(blocks, std::int64_t{device.multiprocessors}));
-    best.waves = ceil_div(blocks, std::int64_t{device.multiprocessors});
+    best.blocks = static_cast<int>(std::min(blocks, slots));
+    best.waves = ceil_div(blocks, slots);
   }
   if (best.splits > 1) best.split_mode = tile::SplitMode::cluster_split_k;
   return best;
