@@ -251,7 +251,6 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
 void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
   if (can_multiply_scaled_pair(to, c)) return lower_contraction(to, group, c);
   const View left = to.view_of(c.left), right = to.view_of(c.right);
-  const DType dtype = dequantized_dtype(left.dtype, right.dtype);
   const auto is_read_as_stored = [&](int tensor) {
     return is_block_scaled(to.dtype_of(tensor)) && can_multiply_scaled(to, c, tensor);
   };
@@ -260,6 +259,11 @@ void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
     unconverted = c.right;
   else if (is_read_as_stored(c.left))
     unconverted = c.left;
+  // f32 has every product of an integer and an f16 scale.
+  const auto needs_f32 = [&](int tensor) {
+    return to.plan.fusion.target == Target::cpu && has_integer_blocks(to.dtype_of(tensor)) && tensor != unconverted;
+  };
+  const DType dtype = needs_f32(c.left) || needs_f32(c.right) ? DType::f32 : dequantized_dtype(left.dtype, right.dtype);
   for (const int tensor : {c.left, c.right}) {
     View& view = to.tensors[tensor];
     if (!is_block_scaled(view.dtype) || tensor == unconverted) continue;

@@ -10,7 +10,7 @@
 namespace ridge::ops {
 
 BlockScaledOperand::BlockScaledOperand(const MatmulProblem& problem, const void* b)
-    : dtype(multiplied_dtype(problem.b.dtype, problem.a.dtype)),
+    : dtype(decoded_dtype(problem.b.dtype, problem.a.dtype)),
       column_stride(problem.b.col_stride),
       batch_stride(problem.b.batch_stride) {
   along_k = true;
@@ -58,12 +58,13 @@ Reason validate_scaled_operand(const MatmulProblem& p) {
 }
 
 Reason validate_scaled_pair(const MatmulProblem& p) {
+  using Planes = BlockPlanes<DType::e4m3_128>;
   if (p.a.dtype != DType::e4m3_128 || p.b.dtype != DType::e4m3_128)
     return fmt::format("expected two operands of e4m3_128, found {} * {}", dtype_name(p.a.dtype),
                        dtype_name(p.b.dtype));
   if (p.grouped || p.windows || p.pixel_windows) return "expected no groups or windows with block-scaled operands";
-  if (p.size.k % BlockPlanes::block != 0)
-    return fmt::format("k: expected a multiple of {}, found {}", BlockPlanes::block, p.size.k);
+  if (p.size.k % Planes::block != 0)
+    return fmt::format("k: expected a multiple of {}, found {}", Planes::block, p.size.k);
   const auto check = [&](const char* name, const MatrixLayout& x, std::int64_t lines) -> Reason {
     if (p.size.k > 0 && x.col_stride != 1)
       return fmt::format("{}: expected blocks along k, found a stride of {}", name, x.col_stride);
