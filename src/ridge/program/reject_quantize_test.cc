@@ -152,7 +152,8 @@ TEST(Parse, ReadsIntegersWithBlockScales) {
   for (const Tensor& t : program->tensors) found += fmt::format("{}:{} ", t.name, dtype_name(t.dtype));
   EXPECT_EQ(found, "x:bf16 w:u4_64 a:int4_32 b:u4_128 c:int4_64 d:u4_32 y:bf16 ");
   EXPECT_EQ(testing::round_trip_error(text), "");
-  EXPECT_NE(print_program(*program).find("c[N, D] = quantize(x, int4, block = 64)"), std::string::npos) << print_program(*program);
+  EXPECT_NE(print_program(*program).find("c[N, D] = quantize(x, int4, block = 64)"), std::string::npos)
+      << print_program(*program);
 }
 
 TEST(Bind, BlocksDivideTheLastDimension) {

@@ -113,6 +113,8 @@ TEST_P(EveryIsa, BlockScaledOperandsAreConvertedExactly) {
                                          {1, 37, 3},
                                          {3, 50, 5},
                                          {1, 29, 8448 / block},
+                                         {5, 21, 3200 / block},
+                                         {6, 3, 3200 / block},
                                          {7, 29, 2176 / block},
                                          {8, 33, 7},
                                          {9, 25, 1408 / block},

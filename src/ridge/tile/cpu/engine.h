@@ -159,8 +159,8 @@ struct Engine {
   Packers left_packers, right_packers;
   void (*skinny_along_k)(const SkinnyArgs&) = nullptr;  // Is null if no function takes few rows
   void (*skinny_across_k)(const SkinnyArgs&) = nullptr;
-  // Takes B along k in blocks of 16 to 128 elements with a scale, and decodes them in registers. `b_stride` is in bytes,
-  // and `b_dtype` is the format of B. Is null if no function does that.
+  // Takes B along k in blocks of 16 to 128 elements with a scale, and decodes them in registers. `b_stride` is in
+  // bytes, and `b_dtype` is the format of B. Is null if no function does that.
   void (*skinny_scaled)(const SkinnyArgs&) = nullptr;
   void (*skinny_packed)(const SkinnyArgs&) = nullptr;  // for packed B; Is null if no function takes few rows
   bool needs_sum_scratch = false;   // true if skinny_across_k and skinny_packed keep sums in scratch, not in C
