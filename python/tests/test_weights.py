@@ -110,6 +110,19 @@ class Products(unittest.TestCase):
                 self.assertIs(ridge.matmul(x, weights, out=out), out)
                 np.testing.assert_array_equal(out, found)
 
+    def test_few_rows_of_bf16(self):
+        try:
+            from ml_dtypes import bfloat16
+        except ImportError:
+            self.skipTest("ml_dtypes is not installed")
+        codes, zeros, scales, expected = make_layer(512, 40, 128)
+        weights = ridge.weights_from_gptq(*gptq_arrays(codes, zeros), scales, group=128)
+        for rows in (1, 4, 16, 17):
+            x = RNG.standard_normal((rows, 512)).astype(bfloat16)
+            found = ridge.matmul(x, weights, dtype="f32")
+            np.testing.assert_allclose(found, x.astype(np.float64) @ expected.T, atol=5e-5)
+            self.assertEqual(ridge.matmul(x, weights).dtype, bfloat16)
+
     def test_wrong_operands_are_refused(self):
         codes, zeros, scales, _ = make_layer(64, 8, 32)
         weights = ridge.weights_from_gptq(*gptq_arrays(codes, zeros), scales, group=32)

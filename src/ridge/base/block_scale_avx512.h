@@ -40,11 +40,12 @@ template <DType dtype> alignas(64) inline constexpr std::array<ScaledE2m1, 256> 
   return out;
 }();
 
-// Returns the words of 32 codes in 16 bytes. The lowest four bits of each of 32 words are a code. The permutation
-// selects by five bits, of which the fifth is arbitrary, so both halves of its table are the words of the 16 codes.
-[[gnu::always_inline]] inline __m512i look_up_codes(const std::uint8_t* from, __m512i words) {
+// Returns the table's entry for each of 32 codes in 16 bytes. The lowest four bits of each of 32 words are a code. The
+// permutation selects by five bits, of which the fifth is arbitrary, so both halves of the table are the same 16
+// entries.
+[[gnu::always_inline]] inline __m512i look_up_codes(const std::uint8_t* from, __m512i table) {
   const __m512i pairs = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-  return _mm512_permutexvar_epi16(_mm512_or_si512(pairs, _mm512_slli_epi32(pairs, 12)), words);
+  return _mm512_permutexvar_epi16(_mm512_or_si512(pairs, _mm512_slli_epi32(pairs, 12)), table);
 }
 [[gnu::always_inline]] inline __m512i decode_mxfp4_block(const std::uint8_t* block) {
   const auto* table = reinterpret_cast<const __m256i*>(scaled_e2m1<DType::mxfp4>[*block].data());
@@ -124,11 +125,11 @@ template <DType dtype> [[gnu::always_inline]] inline float load_scale(const std:
 }
 
 // Scale and zero point of a block of int4 or u4. With the sign bit inverted, the codes of int4 are the value plus 8.
-struct IntegerScale {
+struct ScaleWithZero {
   float scale;
   int zero;
 };
-template <DType dtype> [[gnu::always_inline]] inline IntegerScale load_integer_scale(const std::uint8_t* block) {
+template <DType dtype> [[gnu::always_inline]] inline ScaleWithZero load_scale_with_zero(const std::uint8_t* block) {
   F16 scale{};
   std::memcpy(&scale, block, sizeof scale);
   return {to_float(scale), has_zero_points(dtype) ? block[2] & max_zero_point : 8};
@@ -141,7 +142,7 @@ template <DType dtype> [[gnu::always_inline]] inline __m512i list_codes() {
 // Decodes a block of int4 or u4 to f32. A table has the value of each code, since a block has at least 32 elements.
 template <DType dtype> void decode_integer_block(const std::uint8_t* from, float* to) {
   constexpr int elements = dtype_info(dtype).block, scale_bytes = dtype_info(dtype).scale_bits / 8;
-  const IntegerScale scale = load_integer_scale<dtype>(from);
+  const ScaleWithZero scale = load_scale_with_zero<dtype>(from);
   const __m512i differences = _mm512_sub_epi32(list_codes<dtype>(), _mm512_set1_epi32(scale.zero));
   const __m512 values = _mm512_mul_ps(_mm512_cvtepi32_ps(differences), _mm512_set1_ps(scale.scale));
   const __m128i low_bits = _mm_set1_epi8(0xf);

@@ -219,9 +219,12 @@ nb::object multiply_weights(nb::handle a, const nb::ndarray<const std::uint8_t, 
       static_cast<std::int64_t>(bytes.size()) != expected)
     raise_error(input_error(
         fmt::format("expected {} bytes for weights [{}, {}] of {}, found {}", expected, n, k, name, bytes.size())));
-  const Extents right_shape{k, n}, right_strides{1, k};
-  const ArrayView right{const_cast<std::uint8_t*>(bytes.data()), weight_dtype, right_shape, right_strides};
-  multiply_views(call, left.view(), right, call.output_views()[0], threads);
+  std::optional<Status> done;
+  {
+    const nb::gil_scoped_release released;
+    done = matmul(left.view(), BlockScaledWeights{bytes.data(), weight_dtype, n, k}, call.output_views()[0], threads);
+  }
+  check_status(*done);
   return call.release_result(0);
 }
 
