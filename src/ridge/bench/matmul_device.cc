@@ -157,8 +157,10 @@ class ProductComparison {
     const std::int64_t a_elements = s.size.m * s.size.k, b_elements = s.size.n * s.size.k;
     for (std::int64_t i = 0; i < set_count_; ++i) {
       std::byte *const a = pool_data() + i * (a_bytes_ + b_bytes_), *const b = a + a_bytes_;
-      RIDGE_TRY_STATUS(queue_.fill_normal(a + a_elements, DType::f32, a_elements / BlockPlanes::block, 2));
-      RIDGE_TRY_STATUS(queue_.fill_normal(b + b_elements, DType::f32, b_elements / BlockPlanes::block, 3));
+      RIDGE_TRY_STATUS(
+          queue_.fill_normal(a + a_elements, DType::f32, a_elements / BlockPlanes<DType::e4m3_128>::block, 2));
+      RIDGE_TRY_STATUS(
+          queue_.fill_normal(b + b_elements, DType::f32, b_elements / BlockPlanes<DType::e4m3_128>::block, 3));
     }
     return Done{};
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ridge/base/block_scale.h"
+#include "ridge/base/ceil_div.h"
 #include "ridge/base/contains.h"
 #include "ridge/measure/clocks.h"
 #include "ridge/run/device_steps.h"
@@ -87,29 +88,43 @@ class HostTransfer {
       RIDGE_TRY_STATUS(work(first, std::min(step, count - first)));
     return Done{};
   }
-  // Copy blocks of e4m3_128, whose elements and scales have separate planes on a device.
-  Status copy_blocks_to_device(const Array& from, std::byte* to) const {
+  // Copy block-scaled arrays, whose elements and scales have separate planes on a device. Parts have whole pairs of
+  // blocks, since two blocks of nvfp4 share a unit of elements.
+  struct PlaneBytes {
+    std::int64_t pair, elements, scales;  // Bytes of two blocks, of their elements and of their scales
+    explicit PlaneBytes(DType dtype)
+        : pair(stored_bytes(dtype, 2 * dtype_info(dtype).block)),
+          elements(element_plane_bytes(dtype, 2 * dtype_info(dtype).block)),
+          scales(pair - elements) {}
+  };
+  // Calls copy(pair, blocks) for each part: its first pair of blocks, and the number of its blocks.
+  template <class Copy> static Status for_each_part_of_blocks(const Array& array, const Copy& copy) {
+    const std::int64_t blocks = array.elements / dtype_info(array.dtype).block;
     return for_each_part(
-        from.elements / BlockPlanes::block, block_bytes, [&](std::int64_t first, std::int64_t blocks) -> Status {
-          std::byte* const scales = pinned_.data() + blocks * BlockPlanes::block;
-          split_blocks(from.data + first * block_bytes, blocks, pinned_.data(), scales);
-          RIDGE_TRY_STATUS(queue_.copy(to + first * BlockPlanes::block, pinned_.data(), blocks * BlockPlanes::block));
-          return wait_after(queue_.copy(to + from.elements + first * BlockPlanes::scale_bytes, scales,
-                                        blocks * BlockPlanes::scale_bytes));
-        });
+        ceil_div(blocks, std::int64_t{2}), PlaneBytes(array.dtype).pair,
+        [&](std::int64_t first, std::int64_t pairs) { return copy(first, std::min(2 * pairs, blocks - 2 * first)); });
+  }
+  Status copy_blocks_to_device(const Array& from, std::byte* to) const {
+    const PlaneBytes bytes(from.dtype);
+    std::byte* const scales = to + element_plane_bytes(from.dtype, from.elements);
+    return for_each_part_of_blocks(from, [&](std::int64_t pair, std::int64_t blocks) -> Status {
+      std::byte* const pinned_scales = pinned_.data() + blocks * bytes.elements / 2;
+      split_blocks(from.dtype, from.data + pair * bytes.pair, blocks, pinned_.data(), pinned_scales);
+      RIDGE_TRY_STATUS(queue_.copy(to + pair * bytes.elements, pinned_.data(), blocks * bytes.elements / 2));
+      return wait_after(queue_.copy(scales + pair * bytes.scales, pinned_scales, blocks * bytes.scales / 2));
+    });
   }
   Status copy_blocks_to_host(const std::byte* from, const Array& to) const {
-    return for_each_part(
-        to.elements / BlockPlanes::block, block_bytes, [&](std::int64_t first, std::int64_t blocks) -> Status {
-          std::byte* const scales = pinned_.data() + blocks * BlockPlanes::block;
-          RIDGE_TRY_STATUS(queue_.copy(pinned_.data(), from + first * BlockPlanes::block, blocks * BlockPlanes::block));
-          RIDGE_TRY_STATUS(wait_after(queue_.copy(scales, from + to.elements + first * BlockPlanes::scale_bytes,
-                                                  blocks * BlockPlanes::scale_bytes)));
-          join_blocks(pinned_.data(), scales, blocks, to.data + first * block_bytes);
-          return Done{};
-        });
+    const PlaneBytes bytes(to.dtype);
+    const std::byte* const scales = from + element_plane_bytes(to.dtype, to.elements);
+    return for_each_part_of_blocks(to, [&](std::int64_t pair, std::int64_t blocks) -> Status {
+      std::byte* const pinned_scales = pinned_.data() + blocks * bytes.elements / 2;
+      RIDGE_TRY_STATUS(queue_.copy(pinned_.data(), from + pair * bytes.elements, blocks * bytes.elements / 2));
+      RIDGE_TRY_STATUS(wait_after(queue_.copy(pinned_scales, scales + pair * bytes.scales, blocks * bytes.scales / 2)));
+      join_blocks(to.dtype, pinned_.data(), pinned_scales, blocks, to.data + pair * bytes.pair);
+      return Done{};
+    });
   }
-  static constexpr std::int64_t block_bytes = stored_bytes(DType::e4m3_128, BlockPlanes::block);
   const device::Queue& queue_;
   device::DeviceBuffer pinned_;
 };

@@ -109,7 +109,8 @@ Status DeviceSteps::fill_normal() {
     }
     // Other buffers have lengths, or no kernel reads them. 1 in every byte of an integer is at least 2^24, which means
     // the full length.
-    if (buffer.dtype == DType::e4m3_128) {  // Four such bytes are a scale of moderate size, too
+    // Bytes of random e4m3 are scales of moderate size in every format, and random elements of 4 bits.
+    if (has_planes_on_devices(buffer.dtype)) {
       RIDGE_TRY_STATUS(
           queue_.fill_normal(addresses_[i], DType::e4m3, buffer.size_bytes(), static_cast<std::uint32_t>(i)));
       continue;

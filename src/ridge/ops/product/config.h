@@ -314,8 +314,8 @@ constexpr MatmulConfig kernel_config(int config, DType operand) {
   if (!is_block_scaled(operand)) return out;
   out.scales_blocks = true;
   const int ring_bytes = out.stages * (out.m + out.n) * out.k,
-            scale_bytes = 2 * out.consumers * out.n * BlockPlanes::quad_bytes;
-  out.k = BlockPlanes::block;
+            scale_bytes = 2 * out.consumers * out.n * scale_quad * BlockPlanes<DType::e4m3_128>::scale_bytes;
+  out.k = BlockPlanes<DType::e4m3_128>::block;
   out.stages = (ring_bytes - scale_bytes) / ((out.m + out.n) * out.k);
   return out;
 }

@@ -58,7 +58,7 @@ bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batc
 // Returns the scales of an operand of e4m3_128, which follow its elements. Its lines have no gaps
 // (`validate_scaled_pair`).
 tile::BlockScales find_scales(const TileOperand& x, std::int64_t batch) {
-  constexpr int block = BlockPlanes::block, quad = BlockPlanes::quad;
+  constexpr int block = BlockPlanes<DType::e4m3_128>::block, quad = scale_quad;
   const std::int64_t matrices = batch > 1 && x.batch_stride != 0 ? batch : 1, elements = matrices * x.extent * x.k;
   tile::BlockScales out{.data = reinterpret_cast<const float*>(static_cast<const char*>(x.data) + elements),
                         .lines = x.extent,

@@ -60,8 +60,8 @@ TilePlan describe_plan(const MatmulPlan& plan, const MatmulProblem& problem) {
     const WeightOnlyTile tile = weight_only_tiles[plan.config];
     const bool is_left = is_narrow_weight(problem.a.dtype);
     const WeightBox box = weight_box(is_left ? problem.a.dtype : problem.b.dtype);
-    const int groups = count_row_groups(is_left ? problem.size.n : problem.size.m);
-    return {plan_name(plan), tile.lines, 8 * groups,          tile.stage_k(box), tile.count_stages(box, groups),
+    const int columns = count_columns(is_left ? problem.size.n : problem.size.m);
+    return {plan_name(plan), tile.lines, columns,             tile.stage_k(box), tile.count_stages(box, columns),
             plan.splits,     plan.waves, describe_split(plan)};
   }
   const DType in = problem.a.dtype;

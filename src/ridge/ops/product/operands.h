@@ -19,10 +19,9 @@ struct TileOperand {  // An operand of `extent` x k elements
   std::optional<std::int64_t> stored_elements = {};  // Elements of a matrix in memory, if not extent * k
   std::int64_t contiguous_extent() const { return major == tile::Major::k ? k : extent; }
   std::int64_t line_count() const { return major == tile::Major::k ? extent : k; }
-  // Returns the bytes of `elements` consecutive elements. Blocks of narrow weights include their scales; those of
-  // e4m3_128 have them after the last element of the tensor.
+  // Returns the bytes of `elements` consecutive elements. Scales of blocks follow the last element of the tensor.
   std::int64_t bytes(std::int64_t elements) const {
-    return has_planes_on_devices(dtype) ? elements : stored_bytes(dtype, elements);
+    return has_planes_on_devices(dtype) ? element_plane_bytes(dtype, elements) : stored_bytes(dtype, elements);
   }
 };
 

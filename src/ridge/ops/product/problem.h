@@ -91,11 +91,15 @@ Reason validate_scaled_operand(const MatmulProblem& problem);
 // base/block_scale.h): in both, k must be contiguous and a multiple of the block, and lines have no gaps.
 Reason validate_scaled_pair(const MatmulProblem& problem);
 
+// Returns why the matrices of a block-scaled operand are not the planes of a tensor (`BlockPlanes` in
+// base/block_scale.h), whose scales follow the elements: its lines along k have no gaps. `name` begins the message.
+Reason validate_packed_lines(std::string_view name, const MatrixLayout& x, std::int64_t lines, std::int64_t k,
+                             std::int64_t batch);
+
 // True for the dtypes of weights that Hopper multiplies with 16-bit floats, as they are stored. Each value is exact in
-// bf16, and those of int8 and e4m3 in f16.
+// bf16, and those of int8 and e4m3 in f16; the scales of blocks of integers multiply sums in f32.
 constexpr bool is_narrow_weight(DType dtype) {
-  return dtype == DType::int8 || dtype == DType::e4m3 || dtype == DType::mxfp8 || dtype == DType::mxfp4 ||
-         dtype == DType::nvfp4;
+  return dtype == DType::int8 || dtype == DType::e4m3 || (is_block_scaled(dtype) && dtype != DType::e4m3_128);
 }
 // True if one operand is narrow and the other is a 16-bit float.
 constexpr bool has_narrow_weights(const MatmulProblem& p) {

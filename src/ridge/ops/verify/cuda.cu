@@ -48,7 +48,7 @@ __device__ double read_value(StorageFormat s, const void* data, std::int64_t i) 
 __device__ double read_operand(const DeviceProduct& p, const void* data, std::int64_t i, std::int64_t elements) {
   const double x = read_value(p.in, data, i);
   if (!p.has_block_scales) return x;
-  const char* const scale = static_cast<const char*>(data) + BlockPlanes::scale_offset(i, elements);
+  const char* const scale = static_cast<const char*>(data) + BlockPlanes<DType::e4m3_128>::scale_offset(i, elements);
   return x * *reinterpret_cast<const float*>(scale);
 }
 

@@ -149,7 +149,8 @@ Status DeviceRankProgram::upload_slots() const {
     std::vector<std::byte> planes;
     if (has_planes_on_devices(array.dtype)) {
       planes.resize(static_cast<std::size_t>(bytes_of(array)));
-      split_blocks(array.data, array.elements / BlockPlanes::block, planes.data(), planes.data() + array.elements);
+      split_blocks(array.dtype, array.data, array.elements / dtype_info(array.dtype).block, planes.data(),
+                   planes.data() + element_plane_bytes(array.dtype, array.elements));
     }
     RIDGE_TRY_STATUS(
         queue_.copy(slots_.address_of(slot), planes.empty() ? array.data : planes.data(), bytes_of(array)));
@@ -170,7 +171,8 @@ Status DeviceRankProgram::download_slots() const {
     RIDGE_TRY_STATUS(queue_.synchronize());
     if (has_planes_on_devices(array.dtype)) {
       const std::vector<std::byte> planes(array.data, array.data + bytes_of(array));
-      join_blocks(planes.data(), planes.data() + array.elements, array.elements / BlockPlanes::block, array.data);
+      join_blocks(array.dtype, planes.data(), planes.data() + element_plane_bytes(array.dtype, array.elements),
+                  array.elements / dtype_info(array.dtype).block, array.data);
     }
   }
   return nccl_groups_.world() != nullptr ? nccl_groups_.world()->check_async_error() : Status(Done{});

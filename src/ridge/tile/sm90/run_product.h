@@ -37,7 +37,7 @@ template <class Kernel> struct PipelineStorage {
   // Each group has two buffers with the scales of the columns for four blocks of k, if its operands are e4m3_128
   struct NoColumnScales {};
   struct ColumnScales {
-    alignas(16) float of_block[2][BlockPlanes::quad][config.n];
+    alignas(16) float of_block[2][scale_quad][config.n];
   };
   std::conditional_t<has_block_scales<Kernel>, ColumnScales, NoColumnScales> scales[config.consumers];
 };
@@ -279,9 +279,9 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   // Returns the scales of four blocks of a line, and zeros beyond the last line and block.
   TILE_FN static float4 load_quad(const BlockScales& x, int product, int line, int quad) {
     if (line >= x.lines) return make_float4(0, 0, 0, 0);
-    const float* const from = x.data + product * x.batch_stride + line * x.line_stride + quad * BlockPlanes::quad;
+    const float* const from = x.data + product * x.batch_stride + line * x.line_stride + quad * scale_quad;
     if (x.has_aligned_quads) return __ldcg(reinterpret_cast<const float4*>(from));
-    const int left = x.blocks - quad * BlockPlanes::quad;
+    const int left = x.blocks - quad * scale_quad;
     const auto load = [&](int i) { return i < left ? __ldcg(from + i) : 0; };
     return make_float4(load(0), load(1), load(2), load(3));
   }

@@ -203,7 +203,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   template <int m, int n, int warpgroups_per_tile, class A, class B, class Scales>
   TILE_FN void multiply_scaled(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, const B& b,
                                const Scales& scales) const {
-    static_assert(A::cols == BlockPlanes::block, "multiply_scaled: a stage has one block of k");
+    static_assert(A::cols == BlockPlanes<DType::e4m3_128>::block, "multiply_scaled: a stage has one block of k");
     using Sums = StagedAccumulator<m, n, warpgroups_per_tile>;
     const StageOperands<A, B, warpgroups_per_tile> operands(a, b, row_part);
     PieceMultiplier<Sums, decltype(operands), Scales> at{acc, operands, *this, 0, scales};

@@ -89,13 +89,19 @@ template <Major major> TILE_FN std::uint64_t make_descriptor(std::uint32_t addre
   RIDGE_ISSUE(N, TYPES, ", %" #TA ", %" #TB, LIST, A, B, P, __VA_ARGS__)
 // Instructions of 8- and 32-bit operands have no transpositions.
 #define RIDGE_WGMMA_ALONG_K(N, TYPES, LIST, A, B, P, TA, TB, ...) RIDGE_ISSUE(N, TYPES, "", LIST, A, B, P, __VA_ARGS__)
-// The variants with _HELD have A in four registers of each thread. B of 16 bits is contiguous along n.
+// The variants with _HELD have A in four registers of each thread.
 #define RIDGE_ISSUE_HELD(N, TYPES, MAJORS, LIST, A0, A1, A2, A3, B, P, ...)                                      \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0; wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" LIST \
                "}, {%" #A0 ",%" #A1 ",%" #A2 ",%" #A3 "}, %" #B ", p, 1, 1" MAJORS "; }"                         \
                : __VA_ARGS__                                                                                     \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add))
-#define RIDGE_WGMMA_HELD(N, TYPES, ...) RIDGE_ISSUE_HELD(N, TYPES, ", 1", __VA_ARGS__)
+#define RIDGE_WGMMA_HELD(N, TYPES, ...)               \
+  do {                                                \
+    if constexpr (b_major == Major::k)                \
+      RIDGE_ISSUE_HELD(N, TYPES, ", 0", __VA_ARGS__); \
+    else                                              \
+      RIDGE_ISSUE_HELD(N, TYPES, ", 1", __VA_ARGS__); \
+  } while (false)
 // Selects the instruction of an operand type: k and the types of sums and operands. The text of an asm statement must
 // be a literal, so it cannot be a member of OperandType.
 #define RIDGE_SIXTEEN_BITS(WGMMA, N, ...)       \
@@ -154,16 +160,17 @@ TILE_FN void mma_64(Sum* d, std::uint64_t a, std::uint64_t b, int add) {
   }
 }
 
-// Issues D[64, width] += A[64, k] * B[k, width] with A in registers and B of 16 bits contiguous along n, or of tf32
-// along k. Of 16 bits a[0] and a[1] are columns 0 … 7 of rows r and r + 8, a[2] and a[3] columns 8 … 15, where r and
-// the pair of columns are those of the thread's sums. Of tf32 column lane % 4 and the same + 4 take their place.
-template <int width, class T>
+// Issues D[64, width] += A[64, k] * B[k, width] with A in registers and B of 16 bits contiguous along n or k, or of
+// tf32 along k. Of 16 bits a[0] and a[1] are columns 0 … 7 of rows r and r + 8, a[2] and a[3] columns 8 … 15, where r
+// and the pair of columns are those of the thread's sums. Of tf32 column lane % 4 and the same + 4 take their place.
+template <int width, class T, Major b_major = Major::mn>
 TILE_FN void mma_64_registers(float* d, const std::uint32_t* a, std::uint64_t b, int add) {
-  static_assert((width % 32 == 0 && width != 224) || width == 16,
-                "wgmma: a left operand in registers has a width of 16, 32, 64, 96, 128, 160, 192 or 256");
+  static_assert((width % 32 == 0 && width != 224) || width == 8 || width == 16,
+                "wgmma: a left operand in registers has a width of 8, 16, 32, 64, 96, 128, 160, 192 or 256");
   static_assert(OperandType<T>::bytes == 2 || OperandType<T>::bytes == 4,
                 "wgmma: a left operand in registers has 16 or 32 bits");
   // clang-format off
+  RIDGE_WIDTH_HELD(8, RIDGE_D4, 4, 5, 6, 7, 8, 9, RIDGE_R4(RIDGE_FLOAT, 0))
   RIDGE_WIDTH_HELD(16, RIDGE_D8, 8, 9, 10, 11, 12, 13, RIDGE_R8(RIDGE_FLOAT, 0))
   RIDGE_WIDTH_HELD(32, RIDGE_D16, 16, 17, 18, 19, 20, 21, RIDGE_R16(RIDGE_FLOAT, 0))
   RIDGE_WIDTH_HELD(64, RIDGE_D32, 32, 33, 34, 35, 36, 37, RIDGE_R32(RIDGE_FLOAT, 0))

@@ -1,10 +1,10 @@
 // Quantization and its inverse on a device. Each thread converts eight elements of one scale at a time, in chunks of
-// 4096 elements for each thread block. e4m3_128 has aligned elements and scales (`BlockPlanes`). Blocks of 17 or 33
-// bytes have no alignment that vectors of 16 bytes could use, so that their chunks, which begin at multiples of 16
-// bytes, move through shared memory.
+// 4096 elements for each thread block. Elements and scales have planes of their own (`BlockPlanes`). The eight 4-bit
+// elements of a thread are in the four words of a unit of 32; the four threads of a unit exchange them.
 #include <cuda_fp8.h>
 
 #include <span>
+#include <string>
 
 #include "ridge/base/block_scale.h"
 #include "ridge/base/scaled_codes.h"
@@ -16,82 +16,88 @@ namespace {
 
 constexpr int threads = 256, width = 8, chunk = 4096;
 
-template <DType type> struct BlockLayout {
-  static constexpr DType dtype = type;
-  static constexpr DTypeInfo info = dtype_info(dtype);
-  // Elements without scales count as blocks of any size.
-  static constexpr int block = is_block_scaled(dtype) ? info.block : 32, scale_bytes = info.scale_bits / 8,
-                       bytes = scale_bytes + block * info.bits / 8;
-  static constexpr int chunk_bytes = chunk / block * bytes;
-  static_assert(chunk_bytes % 16 == 0);
-  // Returns the offset of the codes of eight elements of a chunk, and that of their scale.
-  __device__ static int code_offset(int element) {
-    return element / block * bytes + scale_bytes + element % block * info.bits / 8;
+// Converts eight elements from `at` on to f32; `elements` is the number of the tensor's elements.
+template <DType dtype> struct ElementReader {
+  const std::uint8_t* from;
+  std::int64_t at, elements;
+
+  __device__ void read(float (&y)[width]) const {
+    if constexpr (dtype_bits(dtype) == 8)
+      read_bytes(y);
+    else
+      read_nibbles(y);
   }
-  __device__ static int scale_offset(int element) { return element / block * bytes; }
+
+ private:
+  __device__ void read_bytes(float (&y)[width]) const {
+    const uint2 codes = *reinterpret_cast<const uint2*>(from + at);
+    const float scale = load_scale();
+#pragma unroll
+    for (int i = 0; i < width; i += 2) {
+      const std::uint32_t pair = (i < 4 ? codes.x : codes.y) >> i % 4 * 8;
+      float2 decoded;
+      if constexpr (dtype == DType::int8)
+        decoded = make_float2(static_cast<std::int8_t>(pair), static_cast<std::int8_t>(pair >> 8));
+      else
+        decoded =
+            __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3)));
+      y[i] = decoded.x * scale;
+      y[i + 1] = decoded.y * scale;
+    }
+  }
+  __device__ void read_nibbles(float (&y)[width]) const {
+    const std::int64_t unit = at / nibble_unit * nibble_unit;
+    const bool is_whole = unit + nibble_unit <= elements;
+    std::uint32_t words[4];
+    if (is_whole) {
+      const uint4 all = *reinterpret_cast<const uint4*>(from + unit / 2);
+      const int pair = static_cast<int>(at - unit) / width * 4;
+      const std::uint32_t of_lane[4] = {all.x, all.y, all.z, all.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = of_lane[i] >> pair;
+    } else {
+      const std::uint32_t word = *reinterpret_cast<const std::uint32_t*>(from + at / 2);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = (word >> i * 8 & 0xf) | (word >> (i * 8 + 4) & 0xf) << 16;
+    }
+    const float scale = load_scale();
+    int zero = 8;
+    if constexpr (has_zero_points(dtype)) zero = from[scale_place() + 2] & max_zero_point;
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      const std::uint32_t code = words[i / 2] >> i % 2 * 16 & 0xf;
+      if constexpr (has_zero_points(dtype))
+        y[i] = static_cast<float>(static_cast<int>(code) - zero) * scale;
+      else if constexpr (has_integer_blocks(dtype))
+        y[i] = static_cast<float>(static_cast<int>(code ^ 8) - zero) * scale;
+      else
+        y[i] = decode_e2m1(code) * scale;
+    }
+  }
+  __device__ std::int64_t scale_place() const { return BlockPlanes<dtype>::scale_offset(at, elements); }
+  __device__ float load_scale() const {
+    if constexpr (!is_block_scaled(dtype))
+      return 1;
+    else if constexpr (has_integer_blocks(dtype))
+      return to_float(*reinterpret_cast<const F16*>(from + scale_place()));
+    else if constexpr (dtype == DType::e4m3_128)
+      return *reinterpret_cast<const float*>(from + scale_place());
+    else
+      return decode_scale<dtype>(from[scale_place()]);
+  }
 };
 
-// Copies a chunk between memory and shared memory.
-__device__ void copy_bytes(std::uint8_t* to, const std::uint8_t* from, int bytes) {
-  const bool is_aligned = ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) & 15) == 0;
-  const int words = is_aligned ? bytes / 16 : 0;
-  for (int i = static_cast<int>(threadIdx.x); i < words; i += threads)
-    reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
-  for (int i = words * 16 + static_cast<int>(threadIdx.x); i < bytes; i += threads) to[i] = from[i];
-}
-template <class Layout> __device__ int bytes_of_chunk(std::int64_t first, std::int64_t elements) {
-  const std::int64_t rest = elements - first;
-  return rest >= chunk ? Layout::chunk_bytes : static_cast<int>(rest) / Layout::block * Layout::bytes;
-}
-
-template <DType dtype> __device__ float load_scale(const std::uint8_t* block) {
-  if constexpr (is_block_scaled(dtype)) return decode_scale<dtype>(*block);
-  return 1;
-}
-template <DType dtype> __device__ float decode_element(const std::uint8_t* codes, int i) {
-  if constexpr (dtype == DType::int8)
-    return static_cast<float>(static_cast<std::int8_t>(codes[i]));
-  else if constexpr (dtype_bits(dtype) == 8)
-    return decode_e4m3(codes[i]);
-  else
-    return decode_e2m1(codes[i / 2] >> i % 2 * 4);
-}
-
 // `aligned` is the number of elements of the result that one store covers.
-template <class Layout, NumberFormat to, int aligned> __global__ void __launch_bounds__(threads)
+template <DType dtype, NumberFormat to, int aligned> __global__ void __launch_bounds__(threads)
     dequantize_kernel(const std::uint8_t* from, char* result, std::int64_t elements) {
   const std::int64_t first = std::int64_t{blockIdx.x} * chunk;
-  if constexpr (has_planes_on_devices(Layout::dtype)) {
 #pragma unroll
-    for (int element = static_cast<int>(threadIdx.x) * width; element < chunk; element += threads * width) {
-      const std::int64_t at = first + element;
-      if (at >= elements) break;
-      const float scale = *reinterpret_cast<const float*>(from + BlockPlanes::scale_offset(at, elements));
-      const uint2 codes = *reinterpret_cast<const uint2*>(from + at);
-      float y[width];
-#pragma unroll
-      for (int i = 0; i < width; i += 2) {
-        const auto pair = static_cast<__nv_fp8x2_storage_t>((i < 4 ? codes.x : codes.y) >> i % 4 * 8);
-        const float2 decoded = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3)));
-        y[i] = decoded.x * scale;
-        y[i + 1] = decoded.y * scale;
-      }
-      tile::cuda::write<to, width, aligned, CachePolicy::cached>(result, at, y);
-    }
-  } else {
-    __shared__ alignas(16) std::uint8_t blocks[Layout::chunk_bytes];
-    copy_bytes(blocks, from + std::int64_t{blockIdx.x} * Layout::chunk_bytes, bytes_of_chunk<Layout>(first, elements));
-    __syncthreads();
-#pragma unroll
-    for (int element = static_cast<int>(threadIdx.x) * width; element < chunk; element += threads * width) {
-      if (first + element >= elements) break;
-      const float scale = load_scale<Layout::dtype>(blocks + Layout::scale_offset(element));
-      const std::uint8_t* const codes = blocks + Layout::code_offset(element);
-      float y[width];
-#pragma unroll
-      for (int i = 0; i < width; ++i) y[i] = decode_element<Layout::dtype>(codes, i) * scale;
-      tile::cuda::write<to, width, aligned, CachePolicy::cached>(result, first + element, y);
-    }
+  for (int element = static_cast<int>(threadIdx.x) * width; element < chunk; element += threads * width) {
+    const std::int64_t at = first + element;
+    if (at >= elements) break;
+    float y[width];
+    ElementReader<dtype>{from, at, elements}.read(y);
+    tile::cuda::write<to, width, aligned, CachePolicy::cached>(result, at, y);
   }
 }
 
@@ -122,34 +128,63 @@ __device__ void load_values(const QuantizeLaunch& run, std::int64_t element, flo
   }
 }
 
-// Returns the larger number, or NaN if one is NaN.
+// Returns the larger or smaller number, or NaN if one is NaN.
 __device__ float max_or_nan(float x, float y) {
   float out;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(x), "f"(y));
   return out;
 }
-// Returns the largest magnitude of the values of the lanes that share a scale, or NaN if one is NaN.
-template <int lanes> __device__ float find_largest(const float (&x)[width]) {
-  float largest = 0;
+__device__ float min_or_nan(float x, float y) { return -max_or_nan(-x, -y); }
+
+// The values of a block: the largest magnitude, and the smallest and largest value, 0 among them. NaN if one is NaN.
+struct BlockRange {
+  float magnitude = 0, low = 0, high = 0;
+};
+// Returns the range of the values of the lanes that share a scale.
+template <DType dtype> __device__ BlockRange find_range(const float (&x)[width]) {
+  BlockRange out;
 #pragma unroll
-  for (int i = 0; i < width; ++i) largest = max_or_nan(largest, fabsf(x[i]));
+  for (int i = 0; i < width; ++i) {
+    out.magnitude = max_or_nan(out.magnitude, fabsf(x[i]));
+    out.low = min_or_nan(out.low, x[i]);
+    out.high = max_or_nan(out.high, x[i]);
+  }
 #pragma unroll
-  for (int other = lanes / 2; other > 0; other /= 2)
-    largest = max_or_nan(largest, __shfl_xor_sync(~0u, largest, other));
-  return largest;
+  for (int other = BlockPlanes<dtype>::block / width / 2; other > 0; other /= 2) {
+    out.magnitude = max_or_nan(out.magnitude, __shfl_xor_sync(~0u, out.magnitude, other));
+    if constexpr (has_zero_points(dtype)) {
+      out.low = min_or_nan(out.low, __shfl_xor_sync(~0u, out.low, other));
+      out.high = max_or_nan(out.high, __shfl_xor_sync(~0u, out.high, other));
+    }
+  }
+  return out;
 }
 
-// Stores the scale of a block and returns it; it returns 0 if all codes are 0.
-template <DType dtype> __device__ float store_scale(float largest, bool stores, std::uint8_t* to) {
-  const bool is_finite = largest < __uint_as_float(0x7f800000);
-  if constexpr (dtype == DType::e4m3_128) {
-    const float scale = is_finite ? e4m3_128_scale(largest) : __uint_as_float(0x7fc00000);
+// The scale of a block, 0 if all codes are 0, and its zero point.
+struct StoredScale {
+  float scale;
+  float zero = 0;
+};
+// Stores the scale of a block at `to` if `stores`.
+template <DType dtype> __device__ StoredScale store_scale(const BlockRange& range, bool stores, std::uint8_t* to) {
+  const bool is_finite = range.magnitude < __uint_as_float(0x7f800000);
+  if constexpr (has_integer_blocks(dtype)) {
+    const F16 scale = integer_block_scale(has_zero_points(dtype), range.magnitude, range.high - range.low);
+    StoredScale out{is_finite ? to_float(scale) : 0};
+    if (has_zero_points(dtype) && out.scale > 0) out.zero = fminf(15, rintf(-range.low / out.scale));
+    if (stores && has_zero_points(dtype))
+      *reinterpret_cast<std::uint32_t*>(to) = scale.bits | static_cast<std::uint32_t>(out.zero) << 16;
+    else if (stores)
+      *reinterpret_cast<std::uint16_t*>(to) = scale.bits;
+    return out;
+  } else if constexpr (dtype == DType::e4m3_128) {
+    const float scale = is_finite ? e4m3_128_scale(range.magnitude) : __uint_as_float(0x7fc00000);
     if (stores) *reinterpret_cast<float*>(to) = scale;
-    return is_finite ? scale : 0;
+    return {is_finite ? scale : 0};
   } else {
-    const std::uint8_t code = is_finite ? encode_scale<dtype>(largest) : nan_scale_code<dtype>;
+    const std::uint8_t code = is_finite ? encode_scale<dtype>(range.magnitude) : nan_scale_code<dtype>;
     if (stores) *to = code;
-    return is_finite ? decode_scale<dtype>(code) : 0;
+    return {is_finite ? decode_scale<dtype>(code) : 0};
   }
 }
 
@@ -178,79 +213,94 @@ __device__ uint2 encode_quotients(const float (&x)[width], float scale) {
   return encode_e4m3([&](int i) { return divide_to_odd(x[i], scale, inverse); });
 }
 
-template <DType dtype> __device__ void store_codes(const float (&x)[width], float scale, std::uint8_t* to) {
+// Returns the code of a 4-bit element.
+template <DType dtype> __device__ std::uint32_t encode_nibble(float x, const StoredScale& scale) {
+  if (scale.scale == 0) return 0;
+  if constexpr (has_integer_blocks(dtype)) {
+    constexpr float least = has_zero_points(dtype) ? 0 : -8;
+    const float code = fminf(fmaxf(rintf(x / scale.scale) + scale.zero, least), least + 15);
+    return static_cast<std::uint32_t>(static_cast<std::int32_t>(code)) & 0xf;
+  } else {
+    return encode<e2m1_codes>(divide_by_scale<dtype>(x, scale.scale));
+  }
+}
+// Stores the codes of eight elements from `at` on. All threads of a warp take part; `exists` is false beyond the last.
+template <DType dtype> __device__ void store_codes(const float (&x)[width], const StoredScale& scale, std::uint8_t* to,
+                                                   std::int64_t at, std::int64_t elements) {
+  const bool exists = at < elements;
   if constexpr (dtype_bits(dtype) == 8) {
     uint2 codes = make_uint2(0, 0);
-    if (scale != 0) codes = encode_e4m3([&](int i) { return divide_by_scale<dtype>(x[i], scale); });
-#pragma unroll
-    for (int i = 0; i < width; ++i) to[i] = static_cast<std::uint8_t>((i < 4 ? codes.x : codes.y) >> i % 4 * 8);
-  } else {
-#pragma unroll
-    for (int i = 0; i < width; i += 2) {
-      const auto code = [&](int at) {
-        return scale == 0 ? 0 : encode<element_codes<dtype>>(divide_by_scale<dtype>(x[at], scale));
-      };
-      to[i / 2] = static_cast<std::uint8_t>(code(i) | code(i + 1) << 4);
+    if constexpr (dtype == DType::e4m3_128) {
+      if (exists && scale.scale != 0) codes = encode_quotients(x, scale.scale);
+    } else if (scale.scale != 0) {
+      codes = encode_e4m3([&](int i) { return divide_by_scale<dtype>(x[i], scale.scale); });
     }
+    if (exists) *reinterpret_cast<uint2*>(to + at) = codes;
+  } else {
+    const int pair = static_cast<int>(at % nibble_unit) / width;
+    std::uint32_t words[4], in_order = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t first = encode_nibble<dtype>(x[2 * i], scale),
+                          second = encode_nibble<dtype>(x[2 * i + 1], scale);
+      in_order |= (first | second << 4) << i * 8;
+      words[i] = (first | second << 16) << pair * 4;
+#pragma unroll
+      for (int other = 1; other < 4; other *= 2) words[i] |= __shfl_xor_sync(~0u, words[i], other);
+    }
+    const bool is_whole = at / nibble_unit * nibble_unit + nibble_unit <= elements;
+    std::uint32_t word = in_order;
+    if (is_whole) word = pair < 2 ? (pair == 0 ? words[0] : words[1]) : (pair == 2 ? words[2] : words[3]);
+    if (exists) *reinterpret_cast<std::uint32_t*>(to + at / 2) = word;
   }
 }
 
-template <class Layout, NumberFormat from, bool is_vector> __global__ void __launch_bounds__(threads)
+template <DType dtype, NumberFormat from, bool is_vector> __global__ void __launch_bounds__(threads)
     quantize_kernel(const QuantizeLaunch run) {
-  constexpr DType dtype = Layout::dtype;
   const std::int64_t first = std::int64_t{blockIdx.x} * chunk;
   constexpr int rounds = chunk / (threads * width);
   float x[rounds][width];
 #pragma unroll
   for (int r = 0; r < rounds; ++r)
     load_values<from, is_vector>(run, first + (r * threads + static_cast<int>(threadIdx.x)) * width, x[r]);
-  if constexpr (has_planes_on_devices(dtype)) {
 #pragma unroll
-    for (int r = 0; r < rounds; ++r) {
-      const std::int64_t at = first + (r * threads + static_cast<int>(threadIdx.x)) * width;
-      const float largest = find_largest<Layout::block / width>(x[r]);
-      if (at >= run.elements) continue;
-      const float scale = store_scale<dtype>(largest, at % Layout::block == 0,
-                                             run.result + BlockPlanes::scale_offset(at, run.elements));
-      *reinterpret_cast<uint2*>(run.result + at) = scale == 0 ? make_uint2(0, 0) : encode_quotients(x[r], scale);
-    }
-  } else {
-    __shared__ alignas(16) std::uint8_t blocks[Layout::chunk_bytes];
-#pragma unroll
-    for (int r = 0; r < rounds; ++r) {
-      const int element = (r * threads + static_cast<int>(threadIdx.x)) * width;
-      const float largest = find_largest<Layout::block / width>(x[r]);
-      const float scale =
-          store_scale<dtype>(largest, element % Layout::block == 0, blocks + Layout::scale_offset(element));
-      store_codes<dtype>(x[r], scale, blocks + Layout::code_offset(element));
-    }
-    __syncthreads();
-    copy_bytes(run.result + std::int64_t{blockIdx.x} * Layout::chunk_bytes, blocks,
-               bytes_of_chunk<Layout>(first, run.elements));
+  for (int r = 0; r < rounds; ++r) {
+    const std::int64_t at = first + (r * threads + static_cast<int>(threadIdx.x)) * width;
+    const BlockRange range = find_range<dtype>(x[r]);
+    const StoredScale scale = store_scale<dtype>(range, at < run.elements && at % BlockPlanes<dtype>::block == 0,
+                                                 run.result + BlockPlanes<dtype>::scale_offset(at, run.elements));
+    store_codes<dtype>(x[r], scale, run.result, at, run.elements);
   }
 }
 
-// Calls f.operator()<Layout>() with the layout of a block-scaled dtype.
-template <class F> void with_layout(DType dtype, const F& f) {
+// Calls f.operator()<dtype>() with a block-scaled dtype.
+template <class F> void with_format_of_blocks(DType dtype, const F& f) {
   switch (dtype) {
-    case DType::mxfp8: return f.template operator()<BlockLayout<DType::mxfp8>>();
-    case DType::mxfp4: return f.template operator()<BlockLayout<DType::mxfp4>>();
-    case DType::nvfp4: return f.template operator()<BlockLayout<DType::nvfp4>>();
-    default: return f.template operator()<BlockLayout<DType::e4m3_128>>();
+    case DType::mxfp8: return f.template operator()<DType::mxfp8>();
+    case DType::mxfp4: return f.template operator()<DType::mxfp4>();
+    case DType::nvfp4: return f.template operator()<DType::nvfp4>();
+    case DType::int4_32: return f.template operator()<DType::int4_32>();
+    case DType::int4_64: return f.template operator()<DType::int4_64>();
+    case DType::int4_128: return f.template operator()<DType::int4_128>();
+    case DType::u4_32: return f.template operator()<DType::u4_32>();
+    case DType::u4_64: return f.template operator()<DType::u4_64>();
+    case DType::u4_128: return f.template operator()<DType::u4_128>();
+    default: return f.template operator()<DType::e4m3_128>();
   }
 }
 
 // The same for a dtype that is converted, which may also be int8 or e4m3.
-template <class F> void with_narrow_layout(DType dtype, const F& f) {
-  if (dtype == DType::int8) return f.template operator()<BlockLayout<DType::int8>>();
-  if (dtype == DType::e4m3) return f.template operator()<BlockLayout<DType::e4m3>>();
-  with_layout(dtype, f);
+template <class F> void with_narrow_format(DType dtype, const F& f) {
+  if (dtype == DType::int8) return f.template operator()<DType::int8>();
+  if (dtype == DType::e4m3) return f.template operator()<DType::e4m3>();
+  with_format_of_blocks(dtype, f);
 }
 
 Status check_alignment(DType dtype, const void* blocks) {
   if (!has_planes_on_devices(dtype) || reinterpret_cast<std::uintptr_t>(blocks) % 16 == 0) return Done{};
-  return input_error("expected the address of e4m3_128 on a device to be a multiple of 16 bytes",
-                     "allocate it as a tensor of its own");
+  return input_error(
+      "expected the address of " + std::string(dtype_name(dtype)) + " on a device to be a multiple of 16 bytes",
+      "allocate it as a tensor of its own");
 }
 
 }  // namespace
@@ -261,10 +311,10 @@ Status run_loops(const DequantizeLoops& l, std::span<void* const> data, CUstream
   auto* const to = static_cast<char*>(data[1]);
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
   RIDGE_TRY_STATUS(check_alignment(l.values, from));
-  with_narrow_layout(l.values, [&]<class Layout>() {
+  with_narrow_format(l.values, [&]<DType dtype>() {
     with_format(l.result, [&]<NumberFormat format>() {
-      (is_aligned ? dequantize_kernel<Layout, format, 16 / tile::cuda::size_of<format>>
-                  : dequantize_kernel<Layout, format, 1>)<<<blocks_for(l.elements, chunk), threads, 0, stream>>>(
+      (is_aligned ? dequantize_kernel<dtype, format, 16 / tile::cuda::size_of<format>>
+                  : dequantize_kernel<dtype, format, 1>)<<<blocks_for(l.elements, chunk), threads, 0, stream>>>(
           from, to, l.elements);
     });
   });
@@ -287,11 +337,10 @@ Status run_loops(const QuantizeLoops& l, std::span<void* const> data, CUstream_s
   for (const LoopAxis& axis : axes) distances.push_back(axis.values * bytes);
   const bool is_vector = l.axis.values == 1 && widest_word({run.values}, distances) == 16;
   RIDGE_TRY_STATUS(check_alignment(l.result, run.result));
-  with_layout(l.result, [&]<class Layout>() {
+  with_format_of_blocks(l.result, [&]<DType dtype>() {
     with_format(l.values, [&]<NumberFormat format>() {
-      (is_vector
-           ? quantize_kernel<Layout, format, true>
-           : quantize_kernel<Layout, format, false>)<<<blocks_for(run.elements, chunk), threads, 0, stream>>>(run);
+      (is_vector ? quantize_kernel<dtype, format, true>
+                 : quantize_kernel<dtype, format, false>)<<<blocks_for(run.elements, chunk), threads, 0, stream>>>(run);
     });
   });
   return device::to_status(cudaGetLastError(), "launching a quantization");

@@ -89,7 +89,7 @@ PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& p
                        lines = is_left ? problem.size.m : problem.size.n;
     out.concurrent_items = device.multiprocessors;
     out.outside_fraction = 1 - as_double(problem.batch * rows) * as_double(lines) /
-                                   (as_double(plan.tiles) * tile.lines * 8 * count_row_groups(rows));
+                                   (as_double(plan.tiles) * tile.lines * count_columns(rows));
   }
   if (plan.path != MatmulPlan::Path::tiles) return out;
   const MatmulConfig& c = sm90_kernel_configs[plan.config];

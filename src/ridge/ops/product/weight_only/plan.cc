@@ -17,7 +17,7 @@ static Reason validate_weights_on_the_right(const MatmulProblem& p) {
   const DType weights = p.b.dtype;
   if (p.windows || p.pixel_windows || p.grouped)
     return fmt::format("b: expected 16-bit floats for windows or groups, found {}", dtype_name(weights));
-  if (is_block_scaled(weights) && p.a.dtype != DType::bf16)
+  if (is_block_scaled(weights) && !has_integer_blocks(weights) && p.a.dtype != DType::bf16)
     return fmt::format("a: expected bf16 with {}, found {}", dtype_name(weights), dtype_name(p.a.dtype));
   if (p.size.m > cuda::max_weight_only_rows)
     return fmt::format("expected up to {} rows with {}, found {}", cuda::max_weight_only_rows, dtype_name(weights),
@@ -30,16 +30,14 @@ static Reason validate_weights_on_the_right(const MatmulProblem& p) {
     return fmt::format("expected sizes of at most {} with {}", cuda::max_kernel_count, dtype_name(weights));
   if (!is_block_scaled(weights)) return {};
   const std::int64_t block = dtype_info(weights).block;
-  for (const std::int64_t x : {p.size.k, p.size.n > 1 ? lines.row_stride : 0, p.batch > 1 ? p.b.batch_stride : 0})
-    if (x % block != 0)
-      return fmt::format("{}: expected k and strides in multiples of {} elements, found {}", dtype_name(weights), block,
-                         x);
-  return {};
+  if (p.size.k % block != 0)
+    return fmt::format("{}: expected k in multiples of {} elements, found {}", dtype_name(weights), block, p.size.k);
+  return validate_packed_lines(dtype_name(weights), lines, p.size.n, p.size.k, p.batch);
 }
 
 Reason validate_narrow_weights(const MatmulProblem& p) {
   if (!has_narrow_weights(p))
-    return fmt::format("expected weights of int8, e4m3, mxfp8, mxfp4 or nvfp4 with bf16 or f16, found {} * {}",
+    return fmt::format("expected narrow weights, such as int8, e4m3 or mxfp4, with bf16 or f16, found {} * {}",
                        dtype_name(p.a.dtype), dtype_name(p.b.dtype));
   if (is_narrow_weight(p.b.dtype)) return validate_weights_on_the_right(p);
   if (p.grouped) return fmt::format("a: expected 16-bit floats for windows or groups, found {}", dtype_name(p.a.dtype));
@@ -59,15 +57,10 @@ Reason reason_to_convert_weights(const MatmulProblem& p) {
                                   .k = p.size.k,
                                   .line_stride = lines.row_stride,
                                   .batch_stride = lines.batch_stride};
-  const std::int64_t rows = is_left ? p.size.n : p.size.m;
   if (weights.extent < 8) return fmt::format("expected at least 8 lines of weights, found {}", weights.extent);
-  const cuda::WeightOnlyTile taller = cuda::weight_only_tiles[1];
-  if (taller.count_stages(cuda::weight_box(lines.dtype), cuda::count_row_groups(rows)) < cuda::min_stages)
-    return fmt::format("{}: expected fewer rows, found {}: the blocks would read all activations for each {} lines",
-                       dtype_name(lines.dtype), rows, cuda::weight_only_tiles[0].lines);
   if (cuda::can_engine_read_weights(weights, p.batch)) return {};
-  return fmt::format("{}: expected lines at multiples of 16 bytes, found a stride of {} bytes", dtype_name(lines.dtype),
-                     stored_bytes(lines.dtype, lines.row_stride));
+  return fmt::format("{}: expected lines at multiples of 16 bytes, found a stride of {} elements",
+                     dtype_name(lines.dtype), lines.row_stride);
 }
 
 namespace cuda {
@@ -82,7 +75,7 @@ NarrowOperands narrow_operands(const TileProblem& t) {
   return is_narrow_weight(t.a.dtype) ? NarrowOperands{t.a, t.b} : NarrowOperands{t.b, t.a};
 }
 
-double part_cycles_of(DType weights) {
+double step_cycles_of(DType weights) {
   const KernelConstants& f = kernel_constants();
   if (weights == DType::mxfp8) return f.weight_part_mxfp8_cycles;
   return dtype_bits(weights) == 4 ? f.weight_part_4bit_cycles : f.weight_part_8bit_cycles;
@@ -98,10 +91,12 @@ double predict_seconds(const TileProblem& t, double min_bytes, const WeightOnlyT
                      stage_k = tile.stage_k(weight_box(weights.dtype));
   const std::int64_t stages = ceil_div(t.size.k, stage_k), items = t.batch * line_tiles * splits;
   const double waves = to_double(ceil_div(items, std::int64_t{device.multiprocessors}));
-  const double warp_parts = to_double(stage_k / WeightOnlyTile::warp_k * (tile.lines / WeightOnlyTile::warp_lines));
-  const double part_cycles = part_cycles_of(weights.dtype) + count_row_groups(x.extent) * f.weight_group_cycles;
+  const double groups = to_double(tile.line_groups() * tile.boxes());
+  const double box_cycles =
+      to_double(weight_box(weights.dtype).k) / 128 *
+      (step_cycles_of(weights.dtype) + to_double(count_columns(x.extent)) / 8 * f.weight_group_cycles);
   const double multiply_s =
-      waves * to_double(ceil_div(stages, std::int64_t{splits})) * warp_parts * part_cycles / device.busy_clock_hz;
+      waves * to_double(ceil_div(stages, std::int64_t{splits})) * groups * box_cycles / device.busy_clock_hz;
   const double x_bytes = to_double(t.batch * line_tiles) * to_double(x.extent * t.size.k) * operand_bytes(x.dtype);
   const double wait_s = (f.weight_wait_cycles + (splits - 1) * f.weight_split_cycles) / device.clock_hz;
   return device.launch_s + wait_s +
@@ -114,7 +109,7 @@ std::optional<MatmulPlan> choose_splits(const TileProblem& t, double min_bytes, 
                                         const DeviceNumbers& device) {
   const WeightOnlyTile tile = weight_only_tiles[config];
   const auto [weights, x] = narrow_operands(t);
-  if (tile.count_stages(weight_box(weights.dtype), count_row_groups(x.extent)) < min_stages) return std::nullopt;
+  if (tile.count_stages(weight_box(weights.dtype), count_columns(x.extent)) < min_stages) return std::nullopt;
   const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines});
   if (line_tiles > max_kernel_count / t.batch) return std::nullopt;
   MatmulPlan best{MatmulPlan::Path::weight_only, config, t.d_transposed};
@@ -144,11 +139,11 @@ double predict_weight_only_seconds(const MatmulCall& call, int config, int split
 
 bool can_engine_read_weights(const TileOperand& x, std::int64_t batch) {
   const auto is_aligned = [&](std::int64_t elements) {
-    return stored_bytes(x.dtype, elements) % 16 == 0 && stored_bytes(x.dtype, elements) < std::int64_t{1} << 39;
+    const std::int64_t bits = elements * dtype_bits(x.dtype);
+    return bits % 128 == 0 && bits / 8 < std::int64_t{1} << 39;
   };
   return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && (x.extent <= 1 || is_aligned(x.line_stride)) &&
-         (batch == 1 || is_aligned(x.batch_stride)) &&
-         (!is_block_scaled(x.dtype) || stored_bytes(x.dtype, x.k) % 4 == 0);
+         (batch == 1 || is_aligned(x.batch_stride)) && (!is_block_scaled(x.dtype) || is_aligned(x.k));
 }
 
 std::vector<MatmulPlan> list_weight_only_plans(const MatmulCall& call, const DeviceNumbers& device) {

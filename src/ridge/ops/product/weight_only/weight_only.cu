@@ -1,9 +1,8 @@
-// Products of up to 64 rows of activations with narrow weights. A block has a tile of lines of weights and a part of
-// k. One warp requests boxes of weights from the copy engine, three warps load the activations of the same stage of k,
-// and eight warps convert weights in registers and multiply them on tensor cores (mma.sync m16n8k16, sums in f32). The
-// order of k is the same permutation for weights and activations, so that the weights of a thread are contiguous in
-// memory and the activations are in shared memory in the order of the threads. The warps of the same lines add their
-// sums in shared memory, and so do the blocks of a cluster that divide k, always in the same order.
+// Products of up to 64 rows of activations with narrow weights. A block has a tile of lines of weights and a part of k.
+// Two warps load a ring of stages: one weights, the other activations and scales. Groups of four warps convert weights
+// in registers, 64 lines each, and multiply them with the activations in shared memory (wgmma, sums in f32). The groups
+// of the same lines add their sums in shared memory, and so do the blocks of a cluster that divide k, always in the
+// same order.
 #include <algorithm>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "ridge/ops/product/weight_only/decode.h"
 #include "ridge/ops/product/weight_only/multiply.h"
 #include "ridge/tile/sm90/tma.h"
+#include "ridge/tile/sm90/wgmma.h"
 // Must follow device_math.h, which defines RIDGE_FN.
 #include "ridge/tile/cuda/prefetch.h"
 
@@ -28,26 +28,37 @@ using tile::Index;
 namespace sm90 = tile::sm90;
 using Tile = WeightOnlyTile;
 
-constexpr int warp_threads = 32, multiplying_threads = Tile::multiplying_warps * warp_threads, activation_warps = 3,
-              activation_threads = activation_warps * warp_threads,
-              block_threads = multiplying_threads + warp_threads + activation_threads;
-constexpr int unit = 8;  // Adjacent elements of k that a thread multiplies together: 16 bytes of activations
-constexpr int steps_per_unit = 2, parts_units = Tile::warp_k / 4 / unit;
-constexpr int added_barrier = 1;  // The warps that multiply
+constexpr int warp_threads = 32, group_threads = 4 * warp_threads;
+constexpr int scale_threads = 3 * warp_threads;   // Load activations and scales
+constexpr int added_barrier = 1;                  // The warps that multiply
+constexpr int atom_k = 64, atom_row_bytes = 128;  // Activations that the copy engine loads together, swizzled
+
+// Threads of a kernel, and registers of each.
+template <int columns> struct BlockShape {
+  static constexpr WeightOnlyBlock block = weight_only_block(columns);
+  static constexpr bool uses_wgmma = columns > 16;
+  static constexpr int multiplying_threads = block.groups * group_threads,
+                       threads = multiplying_threads + group_threads;
+  static constexpr int multiplying_registers = uses_wgmma ? 104 : 96, loading_registers = uses_wgmma ? 64 : 40;
+};
 
 struct NarrowWeights {
   CUtensorMap map;
   const std::uint8_t* data;
-  Index line_bytes, batch_bytes;  // Distances of lines and matrices
-  Index stored_bytes;             // Bytes of a line
+  const std::uint8_t* scales;                 // Of block-scaled weights, behind all elements
+  Index line_bytes, batch_bytes;              // Distances of lines and matrices
+  Index line_scale_bytes, batch_scale_bytes;  // The same of scales
+  Index stored_bytes, stored_scale_bytes;     // Bytes of a line
   int lines;
+  int scale_copy;  // Bytes of scales that are copied together, 1 to 16
   bool by_engine, are_constant;
 };
 struct Activations {
+  CUtensorMap map;
   const std::uint16_t* data;
   Index row_stride, k_stride, batch_stride;
   int rows;
-  bool in_units;  // True if units of eight elements have aligned addresses
+  bool by_engine;
 };
 struct WeightOnlyArgs {
   NarrowWeights weights;
@@ -85,163 +96,205 @@ struct RingPosition {
   }
 };
 
-template <DType weights, class T, int groups> struct WeightOnlyKernel {
-  static constexpr WeightBox box = weight_box(weights);
-  static constexpr int box_parts = box.k / Tile::warp_k;
-  static constexpr int row_tiles = Tile::warp_lines / 16;
-  static constexpr int unit_bytes =
-      groups * warp_threads * 16;  // A unit of all threads of a warp and all groups of rows
-  static constexpr int part_bytes = parts_units * unit_bytes;
+template <DType weights, class T, int columns> struct WeightOnlyKernel {
+  using Parts = WeightParts<weights, columns>;
+  using Shape = BlockShape<columns>;
+  using Block = std::conditional_t<Parts::scales_sums, IntegerBlock<weights, T>, int>;
+  static constexpr WeightBox box = Parts::box;
+  static constexpr int atom_bytes = columns * atom_row_bytes, box_atoms = box.k / atom_k;
+
+  static constexpr int multiplying_threads = Shape::multiplying_threads;
 
   const WeightOnlyArgs& p;
   std::uint8_t* const raw;
-  const int weight_bytes, stage_bytes, stage_k;
+  const int lines, boxes, weight_bytes, scale_place, stage_bytes, stage_k;
 
   TILE_FN WeightOnlyKernel(const WeightOnlyArgs& args, std::uint8_t* shared)
       : p(args),
         raw(shared),
-        weight_bytes(args.tile.weight_bytes(box)),
-        stage_bytes(args.tile.stage_bytes(box, groups)),
-        stage_k(args.tile.stage_k(box)) {}
+        lines(args.tile.lines),
+        boxes(args.tile.boxes(columns)),
+        weight_bytes(args.tile.weight_bytes(columns)),
+        scale_place(weight_bytes + args.tile.activation_bytes(box, columns)),
+        stage_bytes(args.tile.stage_bytes(box, columns)),
+        stage_k(args.tile.stage_k(box, columns)) {}
 
   TILE_FN std::uint8_t* slot_at(int slot) const { return raw + slot * stage_bytes; }
   TILE_FN float* sums() const { return reinterpret_cast<float*>(raw + p.ring * stage_bytes); }
   TILE_FN std::uint32_t barrier(int i) const {
-    return sm90::shared_address(raw + p.ring * stage_bytes + p.tile.sum_bytes(groups)) + i * 8;
+    return sm90::shared_address(raw + p.ring * stage_bytes + p.tile.sum_bytes(columns)) + i * 8;
   }
   TILE_FN std::uint32_t full(int slot) const { return barrier(slot); }
   TILE_FN std::uint32_t empty(int slot) const { return barrier(p.ring + slot); }
 
   TILE_FN void init_barriers() const {
     for (int i = 0; i < p.ring; ++i) {
-      sm90::init_mbarrier(full(i), 1 + activation_threads);
-      sm90::init_mbarrier(empty(i), Tile::multiplying_warps);
+      sm90::init_mbarrier(full(i), 1 + scale_threads);
+      sm90::init_mbarrier(empty(i), boxes * p.tile.line_groups() * 4);
     }
     sm90::publish_mbarrier_init();
   }
 
-  // Loads the weights of all stages: the first thread by the copy engine or, from other addresses, 32 threads by bytes.
-  TILE_FN void load_weights() const {
-    const int lane = static_cast<int>(threadIdx.x) % warp_threads;
-    if (!p.weights.are_constant) sm90::wait_for_earlier_kernels();
+  // Calls load(slot, work, stage) for all stages when their slots are free.
+  template <class Load> TILE_FN void for_each_stage(const Load& load) const {
     RingPosition at{0, 1};
     for_each_item(p, [&](const BlockWork& work) {
       for (int stage = work.first; stage < work.end; ++stage) {
         sm90::wait_mbarrier(empty(at.slot), at.phase);
-        if (!p.weights.by_engine) {
-          copy_weights(slot_at(at.slot), work, stage);
-          __syncwarp();
-        }
-        if (lane == 0) {
-          if (p.weights.by_engine) request_weights(at.slot, work, stage);
-          sm90::arrive_mbarrier(full(at.slot));
-        }
+        load(at.slot, work, stage);
         at.advance(p.ring);
       }
     });
   }
+
+  // Loads the weights of all stages: the first thread by the copy engine or, from other addresses, 32 threads by bytes.
+  TILE_FN void load_weights() const {
+    if (!p.weights.are_constant) sm90::wait_for_earlier_kernels();
+    const bool is_first = threadIdx.x % warp_threads == 0;
+    if (!p.weights.by_engine)
+      for_each_stage([&](int slot, const BlockWork& work, int stage) {
+        copy_weights(slot_at(slot), work, stage);
+        __syncwarp();
+        if (is_first) sm90::arrive_mbarrier(full(slot));
+      });
+    else if (is_first)
+      for_each_stage([&](int slot, const BlockWork& work, int stage) {
+        request_weights(slot, work, stage);
+        sm90::arrive_mbarrier(full(slot));
+      });
+  }
   TILE_FN void request_weights(int slot, const BlockWork& work, int stage) const {
-    const int boxes = p.tile.boxes(box), box_bytes = p.tile.lines * box.line_bytes;
-    constexpr int unit_bytes_of_map = box.is_swizzled ? 1 : 4;
-    sm90::expect_bytes(full(slot), boxes * box_bytes);
+    const int box_bytes = lines * WeightBox::line_bytes;
+    sm90::expect_bytes(full(slot), weight_bytes);
     for (int i = 0; i < boxes; ++i)
       sm90::load_box(sm90::shared_address(slot_at(slot) + i * box_bytes), &p.weights.map, tile::evict_first,
-                     {(stage * boxes + i) * (box.line_bytes / unit_bytes_of_map), work.line_tile * p.tile.lines,
+                     {(stage * boxes + i) * WeightBox::line_bytes, work.line_tile * lines,
                       p.weights.batch_bytes == 0 ? 0 : work.batch},
                      full(slot));
   }
   TILE_FN void copy_weights(std::uint8_t* to, const BlockWork& work, int stage) const {
-    const int boxes = p.tile.boxes(box), lines = p.tile.lines, box_bytes = lines * box.line_bytes;
+    const int box_bytes = lines * WeightBox::line_bytes;
     const std::uint8_t* const from = p.weights.data + work.batch * p.weights.batch_bytes;
-#pragma unroll 8
-    for (int i = static_cast<int>(threadIdx.x) % warp_threads; i < boxes * box_bytes; i += warp_threads) {
-      const int line = i % box_bytes / box.line_bytes, byte = i % box.line_bytes;
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) % warp_threads; i < weight_bytes; i += warp_threads) {
+      const int line = i % box_bytes / WeightBox::line_bytes, byte = i % WeightBox::line_bytes;
       const Index row = Index{work.line_tile} * lines + line,
-                  at = Index{stage * boxes + i / box_bytes} * box.line_bytes + byte;
+                  at = Index{stage * boxes + i / box_bytes} * WeightBox::line_bytes + byte;
       const bool exists = row < p.weights.lines && at < p.weights.stored_bytes;
-      const int place = box.is_swizzled ? byte ^ (line & 7) * 16 : byte;
-      to[i - byte + place] = exists ? from[row * p.weights.line_bytes + at] : std::uint8_t{0};
+      to[i - byte + (byte ^ (line & 7) * 16)] = exists ? from[row * p.weights.line_bytes + at] : std::uint8_t{0};
     }
   }
 
-  // Loads the activations of all stages; the slots of the ring limit how many are in flight. Units of k beyond the last
-  // element are filled up with zeros; rows that do not exist keep any values, which only the sums of these rows depend
-  // on.
-  TILE_FN void load_activations() const {
-    const int thread = static_cast<int>(threadIdx.x) - multiplying_threads - warp_threads;
+  // Loads the activations, by one warp, and the scales of all stages. What lies beyond the last element is filled up
+  // with zeros.
+  TILE_FN void load_activations_and_scales(bool loads_activations) const {
     sm90::wait_for_earlier_kernels();
-    const int units_log2 = __ffs(stage_k / unit) - 1, all = p.x.rows << units_log2, units_mask = (1 << units_log2) - 1;
-    RingPosition at{0, 1};
-    for_each_item(p, [&](const BlockWork& work) {
-      const std::uint16_t* const from = p.x.data + work.batch * p.x.batch_stride;
-      for (int stage = work.first; stage < work.end; ++stage) {
-        std::uint8_t* const to = slot_at(at.slot) + weight_bytes;
-        sm90::wait_mbarrier(empty(at.slot), at.phase);
-        for (int place = thread; place < all; place += activation_threads)
-          load_unit(to + offset_of_unit(place >> units_log2, place & units_mask),
-                    from + (place >> units_log2) * p.x.row_stride,
-                    Index{stage} * stage_k + (place & units_mask) * unit);
-        if (p.x.in_units)
-          sm90::arrive_after_copies(full(at.slot));
-        else
-          sm90::arrive_mbarrier(full(at.slot));
-        at.advance(p.ring);
+    if (!p.x.by_engine || p.weights.scale_copy < 4) return load_slowly(loads_activations);
+    if constexpr (Parts::block == 0) {
+      load_without_scales(loads_activations);
+    } else {
+      switch (p.weights.scale_copy) {
+        case 16: return load_with_scales<16>(loads_activations);
+        case 8: return load_with_scales<8>(loads_activations);
+        default: return load_with_scales<4>(loads_activations);
       }
+    }
+  }
+  TILE_FN void load_without_scales(bool loads_activations) const {
+    for_each_stage([&](int slot, const BlockWork& work, int stage) {
+      if (loads_activations && threadIdx.x % warp_threads == 0) request_activations(slot, work, stage);
+      sm90::arrive_mbarrier(full(slot));
     });
   }
-  // Loads eight elements of a row from k on, without waiting if their address is aligned.
-  TILE_FN void load_unit(std::uint8_t* to, const std::uint16_t* row, Index k) const {
-    if (p.x.in_units) {
-      const Index left = p.k - k;
-      const int elements = static_cast<int>(left < 0 ? 0 : min(left, Index{unit}));
-      return tile::cuda::copy_async<16>(sm90::shared_address(to),
-                                        reinterpret_cast<const char*>(elements > 0 ? row + k : row),
-                                        static_cast<unsigned>(elements * 2));
-    }
-    std::uint32_t words[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const Index first = k + 2 * i;
-      const std::uint32_t low = first < p.k ? row[first * p.x.k_stride] : 0,
-                          high = first + 1 < p.k ? row[(first + 1) * p.x.k_stride] : 0;
-      words[i] = low | high << 16;
-    }
-    *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+  template <int bytes> TILE_FN void load_with_scales(bool loads_activations) const {
+    for_each_stage([&](int slot, const BlockWork& work, int stage) {
+      if (loads_activations && threadIdx.x % warp_threads == 0) request_activations(slot, work, stage);
+      copy_scales<bytes>(slot_at(slot) + scale_place, work, stage);
+      sm90::arrive_after_copies(full(slot));
+    });
   }
-  // Returns a unit in the order of `decode_unit`.
-  TILE_FN static uint4 arrange(const uint4& x) {
-    if constexpr (dtype_bits(weights) == 8) return x;
-    return {select_bytes<0x5410>(x.x, x.z), select_bytes<0x7632>(x.x, x.z), select_bytes<0x5410>(x.y, x.w),
-            select_bytes<0x7632>(x.y, x.w)};
+  // Loads by elements and bytes, from any address.
+  TILE_FN void load_slowly(bool loads_activations) const {
+    for_each_stage([&](int slot, const BlockWork& work, int stage) {
+      if (loads_activations) {
+        copy_activations(slot_at(slot) + weight_bytes, work, stage);
+        sm90::fence_shared_proxy();
+      }
+      if constexpr (Parts::block > 0) copy_scales<1>(slot_at(slot) + scale_place, work, stage);
+      sm90::arrive_mbarrier(full(slot));
+    });
   }
-  // Returns the offset of unit `index` of a row in a stage: by part, unit of the part, group of rows and thread.
-  TILE_FN static int offset_of_unit(unsigned row, unsigned index) {
-    constexpr int box_units = box.k / unit, thread_units = box_units / 4;
-    const unsigned quarter = index % box_units / thread_units, of_thread = index % thread_units,
-                   part = index / box_units * box_parts + of_thread / parts_units;
-    return static_cast<int>(part * part_bytes + of_thread % parts_units * unit_bytes + row / 8 * warp_threads * 16 +
-                            (row % 8 * 4 + quarter) * 16);
+  TILE_FN void request_activations(int slot, const BlockWork& work, int stage) const {
+    const int atoms = boxes * box_atoms;
+    sm90::expect_bytes(full(slot), atoms * atom_bytes);
+    for (int i = 0; i < atoms; ++i)
+      sm90::load_box(sm90::shared_address(slot_at(slot) + weight_bytes + i * atom_bytes), &p.x.map, tile::evict_normal,
+                     {stage * stage_k + i * atom_k, 0, p.x.batch_stride == 0 ? 0 : work.batch}, full(slot));
+  }
+  TILE_FN void copy_activations(std::uint8_t* to, const BlockWork& work, int stage) const {
+    const std::uint16_t* const from = p.x.data + work.batch * p.x.batch_stride;
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) % warp_threads; i < columns * stage_k; i += warp_threads) {
+      const int row = i / stage_k, in_stage = i % stage_k, element = in_stage % atom_k;
+      const Index k = Index{stage} * stage_k + in_stage;
+      const bool exists = row < p.x.rows && k < p.k;
+      auto* const place = to + in_stage / atom_k * atom_bytes + row * atom_row_bytes +
+                          ((element / 8 ^ (row & 7)) * 16 + element % 8 * 2);
+      *reinterpret_cast<std::uint16_t*>(place) =
+          exists ? from[row * p.x.row_stride + k * p.x.k_stride] : std::uint16_t{0};
+    }
+  }
+  // Copies the scales of a stage, `bytes` at a time. Those of a line, of all its boxes, are contiguous.
+  template <int bytes> TILE_FN void copy_scales(std::uint8_t* to, const BlockWork& work, int stage) const {
+    const int line_bytes = boxes * box.scale_bytes, copies_log2 = __ffs(line_bytes / bytes) - 1;
+    const int left_lines = p.weights.lines - work.line_tile * lines;
+    const std::uint8_t* const from = p.weights.scales + work.batch * p.weights.batch_scale_bytes +
+                                     Index{work.line_tile} * lines * p.weights.line_scale_bytes +
+                                     Index{stage} * line_bytes;
+    const int left_bytes =
+        static_cast<int>(min(p.weights.stored_scale_bytes - Index{stage} * line_bytes, Index{line_bytes}));
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) - multiplying_threads - warp_threads; i < lines << copies_log2;
+         i += scale_threads) {
+      const int line = i >> copies_log2, at = (i & ((1 << copies_log2) - 1)) * bytes;
+      const bool exists = line < left_lines && at < left_bytes;
+      const std::uint8_t* const source = exists ? from + line * p.weights.line_scale_bytes + at : p.weights.scales;
+      if constexpr (bytes == 1)
+        to[i] = exists ? *source : std::uint8_t{0};
+      else
+        tile::cuda::copy_async<bytes>(sm90::shared_address(to + i * bytes), reinterpret_cast<const char*>(source),
+                                      exists ? bytes : 0);
+    }
   }
 
-  using Sums = float[row_tiles][groups][4];
+  using Sums = float[columns / 8][4];
 
   TILE_FN void multiply() const {
-    const int warp = static_cast<int>(threadIdx.x) / warp_threads, line_warps = p.tile.lines / Tile::warp_lines,
-              first_line = warp % line_warps * Tile::warp_lines, k_warp = warp / line_warps;
+    const int thread = static_cast<int>(threadIdx.x) % group_threads,
+              group = static_cast<int>(threadIdx.x) / group_threads, line_groups = p.tile.line_groups(),
+              of_box = group / line_groups,
+              first_line = group % line_groups * Tile::group_lines + thread / warp_threads * 16;
+    // Warps beyond the last line convert the last lines again, and do not store their sums.
+    const int quad = thread % warp_threads / 4, line = min(first_line, lines - 16) + quad;
     RingPosition at;
     bool has_waited = false;
     for_each_item(p, [&](const BlockWork& work) {
       Sums acc = {};
-      for (int stage = work.first; stage < work.end; ++stage) {
+      for (int stage = work.first; stage < work.end && of_box < boxes; ++stage) {
+        const std::uint8_t* const slot = slot_at(at.slot);
+        const std::uint8_t* const scales = slot + scale_place + (line * boxes + of_box) * box.scale_bytes;
+        const ThreadLines<weights, T, columns> mine{slot + (of_box * lines + line) * WeightBox::line_bytes,
+                                                    {scales, scales + 8 * boxes * box.scale_bytes},
+                                                    thread % 4,
+                                                    line & 7};
         sm90::wait_mbarrier(full(at.slot), at.phase);
-        for (int part = k_warp; part < stage_k / Tile::warp_k; part += p.tile.k_warps())
-          multiply_part(acc, slot_at(at.slot), first_line, part);
+        multiply_box(acc, mine, sm90::shared_address(slot) + weight_bytes + of_box * box_atoms * atom_bytes);
         __syncwarp();
         if (threadIdx.x % warp_threads == 0) sm90::arrive_mbarrier(empty(at.slot));
         at.advance(p.ring);
       }
-      for (int other = 0; other < p.tile.k_warps(); ++other) {
-        if (other == k_warp) add_sums(acc, first_line, other > 0);
+      for (int other = 0; other < boxes; ++other) {
+        if (other == of_box) add_sums(acc, first_line, other > 0);
         sm90::sync_threads(added_barrier, multiplying_threads);
       }
       if (!has_waited) sm90::wait_for_earlier_kernels();
@@ -252,98 +305,139 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
     });
   }
 
-  TILE_FN void multiply_part(Sums& acc, const std::uint8_t* slot, int first_line, int part) const {
-    const int lane = static_cast<int>(threadIdx.x) % warp_threads, line = lane / 4;
-    const std::uint8_t* const lines = slot + part / box_parts * p.tile.lines * box.line_bytes;
-    const std::uint8_t* const x = slot + weight_bytes + part * part_bytes + lane * 16;
-    const auto address_of = [&](int r, int half) {
-      return lines + (first_line + r * 16 + half * 8 + line) * box.line_bytes;
-    };
-    WeightPart<weights> loaded[row_tiles][2];
-    bool has_rare_scales = false;
-    if constexpr (is_block_scaled(weights)) {
-      std::uint32_t largest = 0;
+  // Adds the product of a box.
+  TILE_FN void multiply_box(Sums& acc, const ThreadLines<weights, T, columns>& mine, std::uint32_t x) const {
+    if constexpr (Shape::uses_wgmma)
+      multiply_by_groups(acc, mine, x);
+    else
+      multiply_by_warps(acc, mine, x);
+  }
+  // Warps multiply on their own: up to 16 columns take fewer cycles with mma.sync than with wgmma (decision 59).
+  TILE_FN void multiply_by_warps(Sums& acc, const ThreadLines<weights, T, columns>& mine, std::uint32_t x) const {
+    Sums of_block;
+    Block blocks[2] = {};
+    auto& sums = select_sums(acc, of_block);
+    const std::uint32_t lane = threadIdx.x % warp_threads,
+                        from = x + lane % 8 * atom_row_bytes + (lane / 8 ^ lane % 8) * 16;
 #pragma unroll
-      for (int r = 0; r < row_tiles; ++r)
+    for (int part = 0; part < Parts::parts; ++part) {
+      if constexpr (Parts::scales_sums)
+        if (part % block_parts == 0) {
+          load_blocks(blocks, mine, part);
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          largest = max(largest, loaded[r][half].load_scaled(address_of(r, half), part % box_parts));
-      has_rare_scales = __any_sync(~0u, largest >= BlockFactors<weights>::rare_limit) != 0;
-      if (has_rare_scales)
-#pragma unroll
-        for (int i = 0; i < row_tiles * 2; ++i)
-#pragma unroll
-          for (auto& factors : loaded[i / 2][i % 2].factors) factors.set_rare_factors();
-    }
-#pragma unroll
-    for (int u = 0; u < parts_units; ++u) {
-      FourPairs decoded[row_tiles][2];
-#pragma unroll
-      for (int r = 0; r < row_tiles; ++r)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          if constexpr (!is_block_scaled(weights))
-            if (u % 2 == 0) loaded[r][half].load_half(address_of(r, half), line, u / 2);
-          decoded[r][half] = loaded[r][half].template decode_unit<T>(u);
+          for (int i = 0; i < columns / 8 * 4; ++i) of_block[i / 4][i % 4] = 0;
         }
-      if constexpr (dtype_bits(weights) == 4) {
-        if (has_rare_scales)
+      std::uint32_t a[Parts::steps][4];
+      mine.decode(a, part, blocks);
 #pragma unroll
-          for (int i = 0; i < row_tiles * 2; ++i)
-            loaded[i / 2][i % 2].multiply_by_second_factor(decoded[i / 2][i % 2], u);
-      }
+      for (int step = 0; step < Parts::steps; step += 2)
 #pragma unroll
-      for (int group = 0; group < groups; ++group) {
-        const uint4 columns = arrange(*reinterpret_cast<const uint4*>(x + u * unit_bytes + group * warp_threads * 16));
-        const std::uint32_t words[4] = {columns.x, columns.y, columns.z, columns.w};
-#pragma unroll
-        for (int step = 0; step < steps_per_unit; ++step)
-#pragma unroll
-          for (int r = 0; r < row_tiles; ++r)
-            add_product(acc[r][group], decoded[r][0].pair + step * 2, decoded[r][1].pair + step * 2, words + step * 2);
-      }
+        for (int group = 0; group < columns / 8; ++group) {
+          const int k = (part * Parts::steps + step) * Parts::step_k;
+          std::uint32_t b[4];
+          load_columns(b, (from ^ k % atom_k * 2) + k / atom_k * atom_bytes + group * 8 * atom_row_bytes);
+          multiply_step(sums[group], a[step], b);
+          multiply_step(sums[group], a[step + 1], b + 2);
+        }
+      if constexpr (Parts::scales_sums)
+        if ((part + 1) % block_parts == 0) add_block(acc, of_block, blocks[0].scale, blocks[1].scale);
     }
   }
+  // Loads 32 elements of k of eight rows of activations.
+  TILE_FN static void load_columns(std::uint32_t (&b)[4], std::uint32_t from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                 : "r"(from)
+                 : "memory");
+  }
   // Adds the product of 16 lines of weights x 16 elements of k with eight columns of activations.
-  TILE_FN static void add_product(float (&sum)[4], const std::uint32_t* upper, const std::uint32_t* lower,
-                                  const std::uint32_t* columns) {
+  TILE_FN static void multiply_step(float (&sum)[4], const std::uint32_t (&a)[4], const std::uint32_t* b) {
     if constexpr (std::is_same_v<T, Bf16>)
       asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
           "{%0, %1, %2, %3};"
           : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-          : "r"(upper[0]), "r"(lower[0]), "r"(upper[1]), "r"(lower[1]), "r"(columns[0]), "r"(columns[1]));
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
     else
       asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
           "{%0, %1, %2, %3};"
           : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-          : "r"(upper[0]), "r"(lower[0]), "r"(upper[1]), "r"(lower[1]), "r"(columns[0]), "r"(columns[1]));
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+  // Groups of four warps multiply. A part is converted while the tensor cores multiply the one before.
+  TILE_FN void multiply_by_groups(Sums& acc, const ThreadLines<weights, T, columns>& mine, std::uint32_t x) const {
+    std::uint32_t a[2][Parts::steps][4];
+    Sums of_block = {};
+    Block blocks[2] = {};
+    float scale[2] = {};
+    auto& sums = select_sums(acc, of_block);
+#pragma unroll
+    for (int part = 0; part < Parts::parts; ++part) {
+      const bool starts = Parts::scales_sums && part % block_parts == 0;
+      if constexpr (Parts::scales_sums)
+        if (starts) load_blocks(blocks, mine, part);
+      mine.decode(a[part % 2], part, blocks);
+      if (part > 0) sm90::mma_wait<0>();
+      if constexpr (Parts::scales_sums)
+        if (starts) {
+          if (part > 0) add_block(acc, of_block, scale[0], scale[1]);
+          scale[0] = blocks[0].scale;
+          scale[1] = blocks[1].scale;
+        }
+      sm90::mma_fence();
+#pragma unroll
+      for (int step = 0; step < Parts::steps; ++step) {
+        const int k = (part * Parts::steps + step) * Parts::step_k;
+        sm90::mma_64_registers<columns, T, tile::Major::k>(
+            sums[0], a[part % 2][step],
+            sm90::make_descriptor<tile::Major::k>(x + k / atom_k * atom_bytes + k % atom_k * 2, 0),
+            static_cast<int>(!(starts && step == 0)));
+      }
+      sm90::mma_commit();
+    }
+    sm90::mma_wait<0>();
+    if constexpr (Parts::scales_sums) add_block(acc, of_block, scale[0], scale[1]);
+  }
+
+  static constexpr int block_parts = Parts::scales_sums ? Parts::block / Parts::k : 1;
+  TILE_FN static Sums& select_sums(Sums& acc, Sums& of_block) {
+    if constexpr (Parts::scales_sums) return of_block;
+    return acc;
+  }
+  template <class Lines> TILE_FN static void load_blocks(Block (&blocks)[2], const Lines& mine, int part) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      blocks[i] = Block::load(mine.scales[i] + part / block_parts * BlockPlanes<weights>::scale_bytes);
+  }
+  // Adds the sums of a block times the scales of the thread's two lines.
+  TILE_FN static void add_block(Sums& acc, const Sums& of_block, float first, float second) {
+#pragma unroll
+    for (int i = 0; i < columns / 8 * 4; ++i)
+      acc[i / 4][i % 4] += (i % 4 < 2 ? first : second) * of_block[i / 4][i % 4];
   }
 
   // Returns the place of the sum of a line of weights and a row of activations, which are contiguous as in D.
   TILE_FN int index_of_sum(int line, int row) const {
-    return p.weights_are_rows ? line * (groups * 8 + 4) + row : row * (p.tile.lines + 4) + line;
+    return p.weights_are_rows ? line * (columns + 4) + row : row * (lines + 4) + line;
   }
   TILE_FN void add_sums(const Sums& acc, int first_line, bool add) const {
     const int lane = static_cast<int>(threadIdx.x) % warp_threads;
+    if (first_line >= lines) return;
 #pragma unroll
-    for (int r = 0; r < row_tiles; ++r)
+    for (int group = 0; group < columns / 8; ++group)
 #pragma unroll
-      for (int group = 0; group < groups; ++group)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          float& sum =
-              sums()[index_of_sum(first_line + r * 16 + i / 2 * 8 + lane / 4, group * 8 + lane % 4 * 2 + i % 2)];
-          sum = add ? sum + acc[r][group][i] : acc[r][group][i];
-        }
+      for (int i = 0; i < 4; ++i) {
+        float& sum = sums()[index_of_sum(first_line + i / 2 * 8 + lane / 4, group * 8 + lane % 4 * 2 + i % 2)];
+        sum = add ? sum + acc[group][i] : acc[group][i];
+      }
   }
+
   // Applies the epilogue to runs of eight sums and stores them. The blocks of a cluster add their sums and divide the
   // runs among them.
   template <bool of_cluster> TILE_FN void store_runs(const BlockWork& work, int rank) const {
-    const int lines = p.weights_are_rows ? p.tile.lines : p.x.rows,
-              line_runs = p.weights_are_rows ? groups : p.tile.lines / 8;
-    const Index first = Index{work.line_tile} * p.tile.lines;
+    const int d_lines = p.weights_are_rows ? lines : p.x.rows, line_runs = p.weights_are_rows ? columns / 8 : lines / 8;
+    const Index first = Index{work.line_tile} * lines;
     const int step = (of_cluster ? p.splits : 1) * multiplying_threads;
-    for (int i = rank * multiplying_threads + static_cast<int>(threadIdx.x); i < lines * line_runs; i += step) {
+    for (int i = rank * multiplying_threads + static_cast<int>(threadIdx.x); i < d_lines * line_runs; i += step) {
       const int line = i / line_runs, in_line = i % line_runs * 8;
       using Run = sm90::EpilogueRun<8, sm90::RunDirection::row>;
       const Run run = p.weights_are_rows ? Run::in(p.d, first + line, in_line, work.batch)
@@ -373,81 +467,124 @@ template <DType weights, class T, int groups> struct WeightOnlyKernel {
   }
 };
 
-template <DType weights, class T, int groups> __global__ void __launch_bounds__(block_threads, 1)
+template <DType weights, class T, int columns>
+__global__ void __launch_bounds__(BlockShape<columns>::threads, BlockShape<columns>::block.resident_blocks)
     weight_only_kernel(const __grid_constant__ WeightOnlyArgs p) {
   extern __shared__ __align__(1024) std::uint8_t raw[];
-  const WeightOnlyKernel<weights, T, groups> kernel(p, raw);
-  const int warp = static_cast<int>(threadIdx.x) / warp_threads;
+  using Shape = BlockShape<columns>;
+  const WeightOnlyKernel<weights, T, columns> kernel(p, raw);
+  const int warp = static_cast<int>(threadIdx.x) / warp_threads,
+            loading_warp = Shape::multiplying_threads / warp_threads;
   if (threadIdx.x == 0) kernel.init_barriers();
   __syncthreads();
   sm90::let_next_kernel_start();
-  if (warp < Tile::multiplying_warps)
+  if (warp < loading_warp) {
+    sm90::increase_registers<Shape::multiplying_registers>();
     kernel.multiply();
-  else if (warp == Tile::multiplying_warps)
-    kernel.load_weights();
-  else
-    kernel.load_activations();
+  } else {
+    sm90::decrease_registers<Shape::loading_registers>();
+    if (warp == loading_warp)
+      kernel.load_weights();
+    else
+      kernel.load_activations_and_scales(warp == loading_warp + 1);
+  }
   if (p.splits == 1) return;
   // Each cluster has one item.
   __syncwarp();
   sm90::cluster_sync();
-  if (warp < Tile::multiplying_warps)
+  if (warp < loading_warp)
     kernel.template store_runs<true>(work_of(p, static_cast<int>(blockIdx.x) / p.splits), sm90::cluster_rank());
   __syncwarp();
   sm90::cluster_sync();
 }
 
-template <DType weights, class T, int groups>
+template <DType weights, class T, int columns>
 cudaError_t launch_kernel(const WeightOnlyArgs& args, const MatmulPlan& plan, cudaStream_t stream) {
-  constexpr auto kernel = weight_only_kernel<weights, T, groups>;
-  if (const cudaError_t e = device::allow_shared_memory<kernel>(tile::max_shared_bytes); e != cudaSuccess) return e;
-  const int bytes = args.ring * args.tile.stage_bytes(weight_box(weights), groups) + args.tile.sum_bytes(groups) +
+  constexpr auto kernel = weight_only_kernel<weights, T, columns>;
+  if (const cudaError_t e = device::allow_shared_memory<kernel>(BlockShape<columns>::block.shared_bytes);
+      e != cudaSuccess)
+    return e;
+  const int bytes = args.ring * args.tile.stage_bytes(weight_box(weights), columns) + args.tile.sum_bytes(columns) +
                     Tile::barrier_bytes;
   const device::LaunchShape shape{.blocks = plan.blocks,
-                                  .threads = block_threads,
+                                  .threads = BlockShape<columns>::threads,
                                   .shared_bytes = static_cast<std::size_t>(bytes),
                                   .cluster_blocks = plan.splits};
   return device::launch_dependent(kernel, shape, stream, args);
 }
 template <DType weights, class T>
 cudaError_t launch_rows(const WeightOnlyArgs& args, const MatmulPlan& plan, cudaStream_t stream) {
-  switch (count_row_groups(args.x.rows)) {
-    case 1: return launch_kernel<weights, T, 1>(args, plan, stream);
-    case 2: return launch_kernel<weights, T, 2>(args, plan, stream);
-    case 4: return launch_kernel<weights, T, 4>(args, plan, stream);
-    default: return launch_kernel<weights, T, 8>(args, plan, stream);
+  switch (count_columns(args.x.rows)) {
+    case 8: return launch_kernel<weights, T, 8>(args, plan, stream);
+    case 16: return launch_kernel<weights, T, 16>(args, plan, stream);
+    case 32: return launch_kernel<weights, T, 32>(args, plan, stream);
+    default: return launch_kernel<weights, T, 64>(args, plan, stream);
   }
+}
+template <DType weights>
+cudaError_t launch_weights(DType x, const WeightOnlyArgs& args, const MatmulPlan& plan, cudaStream_t stream) {
+  if constexpr (!WeightParts<weights, 8>::scales_elements)
+    if (x == DType::f16) return launch_rows<weights, F16>(args, plan, stream);
+  return launch_rows<weights, Bf16>(args, plan, stream);
 }
 cudaError_t launch_dtypes(DType weights, DType x, const WeightOnlyArgs& args, const MatmulPlan& plan,
                           cudaStream_t stream) {
-  const bool is_bf16 = x == DType::bf16;
   switch (weights) {
-    case DType::int8:
-      return is_bf16 ? launch_rows<DType::int8, Bf16>(args, plan, stream)
-                     : launch_rows<DType::int8, F16>(args, plan, stream);
-    case DType::e4m3:
-      return is_bf16 ? launch_rows<DType::e4m3, Bf16>(args, plan, stream)
-                     : launch_rows<DType::e4m3, F16>(args, plan, stream);
-    case DType::mxfp8: return launch_rows<DType::mxfp8, Bf16>(args, plan, stream);
-    case DType::mxfp4: return launch_rows<DType::mxfp4, Bf16>(args, plan, stream);
-    default: return launch_rows<DType::nvfp4, Bf16>(args, plan, stream);
+    case DType::int8: return launch_weights<DType::int8>(x, args, plan, stream);
+    case DType::e4m3: return launch_weights<DType::e4m3>(x, args, plan, stream);
+    case DType::mxfp8: return launch_weights<DType::mxfp8>(x, args, plan, stream);
+    case DType::mxfp4: return launch_weights<DType::mxfp4>(x, args, plan, stream);
+    case DType::nvfp4: return launch_weights<DType::nvfp4>(x, args, plan, stream);
+    case DType::int4_32: return launch_weights<DType::int4_32>(x, args, plan, stream);
+    case DType::int4_64: return launch_weights<DType::int4_64>(x, args, plan, stream);
+    case DType::int4_128: return launch_weights<DType::int4_128>(x, args, plan, stream);
+    case DType::u4_32: return launch_weights<DType::u4_32>(x, args, plan, stream);
+    case DType::u4_64: return launch_weights<DType::u4_64>(x, args, plan, stream);
+    default: return launch_weights<DType::u4_128>(x, args, plan, stream);
   }
 }
 
-// Block-scaled lines are loaded as 32-bit elements, others as bytes.
-bool encode_weights(NarrowWeights& to, const TileOperand& x, std::int64_t batch, const Tile& tile) {
-  const WeightBox box = weight_box(x.dtype);
-  const auto map_elements = [&](std::int64_t elements) {
-    return box.is_swizzled ? elements : stored_bytes(x.dtype, elements) / 4;
+// Sets the addresses of weights. Returns false if the driver rejects their tensor map.
+bool set_weights(NarrowWeights& to, const TileOperand& x, std::int64_t batch, const Tile& tile, int columns) {
+  const auto plane_bytes = [&](std::int64_t elements) { return elements * dtype_bits(x.dtype) / 8; };
+  const auto scale_bytes = [&](std::int64_t elements) {
+    return stored_bytes(x.dtype, elements) - plane_bytes(elements);
   };
+  const std::int64_t matrices = batch > 1 && x.batch_stride != 0 ? batch : 1;
+  to.data = static_cast<const std::uint8_t*>(x.data);
+  to.scales = to.data + plane_bytes(matrices * x.extent * x.k);
+  to.line_bytes = plane_bytes(x.line_stride);
+  to.batch_bytes = plane_bytes(x.batch_stride);
+  to.stored_bytes = plane_bytes(x.k);
+  to.line_scale_bytes = scale_bytes(x.line_stride);
+  to.batch_scale_bytes = scale_bytes(x.batch_stride);
+  to.stored_scale_bytes = scale_bytes(x.k);
+  to.lines = static_cast<int>(x.extent);
+  const std::int64_t places = reinterpret_cast<std::intptr_t>(to.scales) | to.line_scale_bytes | to.batch_scale_bytes |
+                              to.stored_scale_bytes | tile.boxes(columns) * weight_box(x.dtype).scale_bytes | 16;
+  to.scale_copy = static_cast<int>(places & -places);
+  to.by_engine = x.k > 0 && can_engine_read_weights(x, batch);
+  if (!to.by_engine) return true;
   // The engine validates the stride of a single line, too.
-  const std::int64_t line_stride =
-      x.extent > 1 ? map_elements(x.line_stride) : ceil_div(map_elements(x.k), std::int64_t{16}) * 16;
-  const device::MatrixBatch lines{const_cast<void*>(x.data),       map_elements(x.k), x.extent,
-                                  x.batch_stride == 0 ? 1 : batch, line_stride,       map_elements(x.batch_stride)};
-  const device::TensorMapBox map_box{box.is_swizzled ? box.line_bytes : box.line_bytes / 4, tile.lines};
-  return device::encode_tensor_map(to.map, lines, box.is_swizzled ? DType::e4m3 : DType::tf32, map_box,
-                                   box.is_swizzled);
+  const std::int64_t line_stride = x.extent > 1 ? to.line_bytes : ceil_div(to.stored_bytes, Index{16}) * 16;
+  const device::MatrixBatch all{
+      const_cast<void*>(x.data), to.stored_bytes, x.extent, matrices, line_stride, to.batch_bytes};
+  return device::encode_tensor_map(to.map, all, DType::e4m3, {WeightBox::line_bytes, tile.lines}, true);
+}
+// The same of activations.
+bool set_activations(Activations& to, const TileOperand& x, std::int64_t batch) {
+  const bool along_k = x.major == tile::Major::k;
+  to.data = static_cast<const std::uint16_t*>(x.data);
+  to.row_stride = along_k ? x.line_stride : 1;
+  to.k_stride = along_k ? 1 : x.line_stride;
+  to.batch_stride = x.batch_stride;
+  to.rows = static_cast<int>(x.extent);
+  to.by_engine = x.k > 0 && along_k && can_copy_engine_read(x, batch);
+  if (!to.by_engine) return true;
+  const std::int64_t matrices = batch > 1 && x.batch_stride != 0 ? batch : 1,
+                     line_stride = x.extent > 1 ? x.line_stride : ceil_div(x.k, Index{8}) * 8;
+  const device::MatrixBatch all{const_cast<void*>(x.data), x.k, x.extent, matrices, line_stride, x.batch_stride};
+  return device::encode_tensor_map(to.map, all, x.dtype, {atom_k, count_columns(x.extent)}, true);
 }
 
 }  // namespace
@@ -458,27 +595,17 @@ Status multiply_weight_only(const TileProblem& t, const tile::TargetOutput& outp
   const TileOperand &w = weights_are_rows ? t.a : t.b, &x = weights_are_rows ? t.b : t.a;
   WeightOnlyArgs args{};
   args.tile = weight_only_tiles[plan.config];
-  args.weights.data = static_cast<const std::uint8_t*>(w.data);
-  args.weights.line_bytes = stored_bytes(w.dtype, w.line_stride);
-  args.weights.batch_bytes = stored_bytes(w.dtype, w.batch_stride);
-  args.weights.stored_bytes = stored_bytes(w.dtype, t.size.k);
-  args.weights.lines = static_cast<int>(w.extent);
+  const int columns = count_columns(x.extent);
   args.weights.are_constant = weights_are_rows ? t.constant_a : t.constant_b;
-  args.weights.by_engine = t.size.k > 0 && can_engine_read_weights(w, t.batch);
-  if (args.weights.by_engine && !encode_weights(args.weights, w, t.batch, args.tile)) return device::tensor_map_error();
-  const bool along_k = x.major == tile::Major::k;
-  args.x = {static_cast<const std::uint16_t*>(x.data),
-            along_k ? x.line_stride : 1,
-            along_k ? 1 : x.line_stride,
-            x.batch_stride,
-            static_cast<int>(x.extent),
-            along_k && can_copy_engine_read(x, t.batch)};
+  if (!set_weights(args.weights, w, t.batch, args.tile, columns) || !set_activations(args.x, x, t.batch))
+    return device::tensor_map_error();
+  const WeightBox box = weight_box(w.dtype);
   args.k = t.size.k;
-  args.stages = static_cast<int>(ceil_div(t.size.k, std::int64_t{args.tile.stage_k(weight_box(w.dtype))}));
+  args.stages = static_cast<int>(ceil_div(t.size.k, std::int64_t{args.tile.stage_k(box, columns)}));
   args.splits = plan.splits;
   args.line_tiles = static_cast<int>(ceil_div(w.extent, std::int64_t{args.tile.lines}));
   args.items = static_cast<int>(plan.tiles);
-  args.ring = args.tile.count_stages(weight_box(w.dtype), count_row_groups(x.extent));
+  args.ring = args.tile.count_stages(box, columns);
   args.weights_are_rows = weights_are_rows;
   args.d = {t.d, t.size.m, t.size.n, t.d_line_stride, t.d_batch_stride, output};
   return device::to_status(launch_dtypes(w.dtype, x.dtype, args, plan, stream), "launching the product");

@@ -1,6 +1,6 @@
 // Products of few rows of 16-bit activations with narrow weights (int8, e4m3 or block-scaled), which are read as they
-// are stored and converted in registers. A tile of weight lines is the 16-row operand of the tensor cores, and the
-// rows of activations are its columns. Internal to the CUDA product.
+// are stored and converted in registers. A tile of weight lines is the left operand of the tensor cores, in registers,
+// and the rows of activations are its columns. Internal to the CUDA product.
 #pragma once
 
 #include <algorithm>
@@ -12,52 +12,65 @@
 
 namespace ridge::ops::cuda {
 
-inline constexpr std::int64_t max_weight_only_rows = 64;  // Rows of activations: eight groups of eight
+inline constexpr std::int64_t max_weight_only_rows = 64;  // Rows of activations
 
-// A box of weights that one load of the copy engine brings to shared memory: the same elements of k of each line of a
-// tile. Four threads share a line of a box. Of block-scaled weights each thread has four blocks, whose bytes are a
-// multiple of four; the bytes of a line are an odd multiple of 16, so that eight lines have no bank in common. Lines of
-// 8-bit weights have 128 bytes, which are swizzled.
+// What a box of weights holds: 128 bytes of each line of a tile, swizzled. `scale_bytes` are those of its blocks.
 struct WeightBox {
-  int line_bytes = 128, k = 128;
-  bool is_swizzled = true;
+  static constexpr int line_bytes = 128;
+  int k = 128, scale_bytes = 0;
 };
 constexpr WeightBox weight_box(DType weights) {
-  constexpr int blocks = 16;  // Four threads with four blocks each
-  if (!is_block_scaled(weights)) return {};
-  return {blocks * static_cast<int>(stored_bytes(weights, dtype_info(weights).block)),
-          blocks * dtype_info(weights).block, false};
+  const DTypeInfo& d = dtype_info(weights);
+  const int k = WeightBox::line_bytes * 8 / d.bits;
+  return {k, is_block_scaled(weights) ? k / d.block * d.scale_bits / 8 : 0};
 }
 
-// The lines and stages of a block's tile. Eight warps multiply; each has 32 lines, and the warps of the same lines
-// divide k among them, 128 elements at a time.
+// How a kernel for some number of rows of activations, the columns of the tensor cores, divides a multiprocessor.
+// Groups of four warps multiply. With few columns two blocks share a multiprocessor, so that one loads while another
+// ends.
+struct WeightOnlyBlock {
+  int groups, resident_blocks, shared_bytes;
+};
+constexpr WeightOnlyBlock weight_only_block(int columns) {
+  constexpr int reserved_bytes = 1024;  // of each block
+  if (columns > 16) return {4, 1, tile::max_shared_bytes};
+  return {2, 2, (tile::max_shared_bytes + reserved_bytes) / 2 - reserved_bytes};
+}
+
+// The lines and stages of a block's tile. A group multiplies 64 lines; where a tile has fewer lines than all groups,
+// the groups of the same lines divide the boxes of a stage among them. `columns` is 8, 16, 32 or 64.
 struct WeightOnlyTile {
-  static constexpr int multiplying_warps = 8, warp_lines = 32, warp_k = 128;
-  static constexpr int max_stages = 8, barrier_bytes = 256;
-  int lines = 0;  // 64, 128 or 256
-  constexpr int k_warps() const { return multiplying_warps * warp_lines / lines; }
-  // Returns the boxes along k of a stage, enough for all warps of the same lines. Kernels pass boxes as constants: a
-  // device cannot read the table of dtypes, which `weight_box` does.
-  constexpr int boxes(WeightBox box) const { return std::max(1, k_warps() * warp_k / box.k); }
-  constexpr int stage_k(WeightBox box) const { return boxes(box) * box.k; }
-  constexpr int weight_bytes(WeightBox box) const { return boxes(box) * lines * box.line_bytes; }
-  // `groups` is the number of groups of eight rows of activations, 1, 2, 4 or 8.
-  constexpr int stage_bytes(WeightBox box, int groups) const {
-    return weight_bytes(box) + stage_k(box) * groups * 8 * 2;
+  static constexpr int group_lines = 64, line_step = 16, max_lines = 256, max_stages = 12, barrier_bytes = 256;
+  int lines = 0;  // A multiple of `line_step`
+  constexpr int line_groups() const { return (lines + group_lines - 1) / group_lines; }
+  constexpr int boxes(int columns) const { return weight_only_block(columns).groups / line_groups(); }  // Along k
+  // Kernels pass boxes as constants: a device cannot read the table of dtypes, which `weight_box` does.
+  constexpr int stage_k(WeightBox box, int columns) const { return boxes(columns) * box.k; }
+  constexpr int weight_bytes(int columns) const { return boxes(columns) * lines * WeightBox::line_bytes; }
+  constexpr int activation_bytes(WeightBox box, int columns) const { return stage_k(box, columns) * columns * 2; }
+  constexpr int stage_bytes(WeightBox box, int columns) const {
+    const int scale_bytes = lines * boxes(columns) * box.scale_bytes;
+    return (weight_bytes(columns) + activation_bytes(box, columns) + scale_bytes + 1023) / 1024 * 1024;
   }
   // Sums have a padding of four floats for each line or row.
-  constexpr int sum_bytes(int groups) const { return 4 * std::max(groups * 8 * (lines + 4), lines * (groups * 8 + 4)); }
-  constexpr int count_stages(WeightBox box, int groups) const {
-    return std::min(max_stages,
-                    (tile::max_shared_bytes - barrier_bytes - sum_bytes(groups)) / stage_bytes(box, groups));
+  constexpr int sum_bytes(int columns) const { return 4 * std::max(columns * (lines + 4), lines * (columns + 4)); }
+  // Returns 0 if the groups cannot multiply so many lines.
+  constexpr int count_stages(WeightBox box, int columns) const {
+    const WeightOnlyBlock block = weight_only_block(columns);
+    if (line_groups() > block.groups) return 0;
+    return std::min(max_stages, (block.shared_bytes - barrier_bytes - sum_bytes(columns)) / stage_bytes(box, columns));
   }
 };
 inline constexpr int min_stages = 2;  // the least that overlaps loads and products
-inline constexpr std::array weight_only_tiles = {WeightOnlyTile{64}, WeightOnlyTile{128}, WeightOnlyTile{256}};
-constexpr int count_row_groups(std::int64_t rows) {
-  int groups = 1;
-  while (groups < 8 && groups * 8 < rows) groups *= 2;
-  return groups;
+inline constexpr auto weight_only_tiles = [] {
+  std::array<WeightOnlyTile, WeightOnlyTile::max_lines / WeightOnlyTile::line_step> out{};
+  for (int i = 0; i < static_cast<int>(out.size()); ++i) out[i].lines = (i + 1) * WeightOnlyTile::line_step;
+  return out;
+}();
+constexpr int count_columns(std::int64_t rows) {
+  int columns = 8;
+  while (columns < max_weight_only_rows && columns < rows) columns *= 2;
+  return columns;
 }
 
 // Returns the fastest plan of each tile, the fastest first; none if the kernel does not support the call.
