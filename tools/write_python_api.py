@@ -11,7 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/python_api.md"
 FUNCTIONS = {"_explain.py": ["explain", "sweep", "measure"], "_compute.py": ["run", "matmul", "softmax", "rmsnorm", "geglu"],
-             "_attention.py": ["attention"]}
+             "_attention.py": ["attention"], "_weights.py": ["weights_from_gptq", "weights_from_awq"]}
 OPERATORS = {"torch/_trace.py": ["explain"], "torch/_operators.py": ["matmul", "geglu", "softmax", "rmsnorm"],
              "torch/_attention.py": ["attention"]}
 CLASSES = ["Report", "Op", "Time", "Formula", "Threshold", "Kernel", "Measured", "Sweep"]
@@ -73,9 +73,11 @@ def describe_class(node):
 def write_page():
     """Returns the text of the page."""
     classes = {node.name: node for node in parse_file("_ridge.pyi").body if isinstance(node, ast.ClassDef)}
+    weights = next(node for node in parse_file("_weights.py").body if isinstance(node, ast.ClassDef))
     error = next(node for node in parse_file("_error.py").body if isinstance(node, ast.ClassDef))
     return "\n".join([HEAD, "## Functions\n", describe_functions(FUNCTIONS, "ridge"),
                       "## Classes\n", *(describe_class(classes[name]) for name in CLASSES),
+                      describe_class(weights),
                       f"### ridge.Error\n\n```text\n{ast.get_docstring(error)}\n```\n",
                       "## PyTorch\n", describe_functions(OPERATORS, "ridge.torch")])
 

@@ -14,8 +14,10 @@ from ._ridge import Kernel, Measured, Op, Formula, Report, Sweep, Threshold, Tim
 from ._explain import explain, measure, sweep
 from ._attention import attention
 from ._compute import geglu, matmul, rmsnorm, run, softmax
+from ._weights import Weights, weights_from_awq, weights_from_gptq
 
 __all__ = [
-    "Error", "Formula", "Kernel", "Measured", "Op", "Report", "Sweep", "Threshold", "Time", "__version__", "attention",
-    "explain", "geglu", "machines", "matmul", "measure", "rmsnorm", "run", "softmax", "sweep",
+    "Error", "Formula", "Kernel", "Measured", "Op", "Report", "Sweep", "Threshold", "Time", "Weights", "__version__",
+    "attention", "explain", "geglu", "machines", "matmul", "measure", "rmsnorm", "run", "softmax", "sweep",
+    "weights_from_awq", "weights_from_gptq",
 ]

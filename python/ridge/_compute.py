@@ -11,6 +11,7 @@ from ._arrays import check_out, check_supported_dtype, dtype_of, is_on_host, new
 from ._error import Error, input_error, text_of, usage_error
 from ._shapes import axis_of, check_matmul, check_rmsnorm, check_softmax, geglu_shape
 from ._sizes import check_threads, sizes_of
+from ._weights import Weights
 
 LETTERS = "ABCDEFGHIJKLMNOP"
 Array = TypeVar("Array")  # An array of any library with DLPack or the buffer protocol; results have the type of the first
@@ -96,7 +97,9 @@ def matmul(a: Array, b: Any, out: Any = None, dtype: str | None = None, threads:
     """Returns the product a @ b of matrices [..., m, k] and [..., k, n], as an array of a's library and device.
 
     Operands are f32, bf16 or f16 with f32 sums, or int8 with int32 sums. Leading axes are broadcast, and an operand of one
-    axis is a vector, as in torch.matmul. Operands with contiguous rows or columns are not copied.
+    axis is a vector, as in torch.matmul. Operands with contiguous rows or columns are not copied. If b is ridge.Weights of
+    4 bits [n, k], the result is a @ b.dequantize().T; a is then an f32 or bf16 matrix [..., m, k] in host memory, and
+    nothing is rounded but the result.
     out      array for the result: row-major, not overlapping a and b
     dtype    dtype of the result (default: that of a, or int32 for int8)
     threads  number of threads; 0 for every core that the process may use
@@ -105,8 +108,12 @@ def matmul(a: Array, b: Any, out: Any = None, dtype: str | None = None, threads:
     if dtype is not None:
         dtype = text_of("a dtype's name", dtype, "bf16")
     try:
+        if isinstance(b, Weights):
+            return _ridge.matmul_weights(a, b.data, (b.dtype, *b.shape), out, dtype, threads)
         return _ridge.matmul(a, b, out, dtype, threads)
     except Error:
+        if isinstance(b, Weights):
+            raise
         shape = check_matmul(a, b)  # Describes the operands better, if they are wrong
         if dtype is None and dtype_of(a) != "int8":
             check_out(out, a, shape)

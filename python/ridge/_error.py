@@ -47,12 +47,12 @@ def from_library(code, message, hint, source, line, column, text):
     return Error(code, message, hint, source, line, column, text)
 
 
-def usage_error(message):
+def usage_error(message: str) -> Error:
     """Returns an Error of kind "usage"."""
     return Error(2, message, "", "", 0, 0, message)
 
 
-def input_error(message):
+def input_error(message: str) -> Error:
     """Returns an Error of kind "input"."""
     return Error(3, message, "", "", 0, 0, message)
 

@@ -35,6 +35,11 @@ def sizes() -> list[int]:
     except ridge.Error as error:
         print(error.kind, error.line + 1, measured.title, ridge.machines()[0])
     return [len(swept)]
+
+def layer(x: memoryview, file: list[memoryview]) -> memoryview:
+    weights: ridge.Weights = ridge.weights_from_gptq(file[0], file[1], file[2], group=128)
+    print(weights.dtype, weights.shape[0], ridge.weights_from_awq(file[0], file[1], file[2], group=64).block)
+    return ridge.matmul(x, weights)
 '''
 
 

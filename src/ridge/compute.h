@@ -94,6 +94,16 @@ Result<Computation> prepare(const ComputeRequest& request, const std::vector<Arr
 // that the kernels do not support are copied first. Errors: those of `Computation`.
 Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int threads = 0);
 
+// A matrix [n, k] of a dtype with block scales along k, such as u4_128, in the layout of base/block_scale.h.
+struct BlockScaledWeights {
+  const void* data = nullptr;
+  DType dtype = DType::u4_128;
+  std::int64_t n = 0, k = 0;
+};
+// Computes d[…, m, n] = a[…, m, k] * b[n, k], summed over k, as the function above does. a is f32, or bf16 unless the
+// weights are e4m3_128, and k is a multiple of the block.
+Status matmul(const ArrayView& a, const BlockScaledWeights& b, const ArrayView& d, int threads = 0);
+
 // Computes y = exp(x) / sum of exp(x) along an axis on a CPU, without a plan. x and y are f32, bf16 or f16, of one
 // dtype and shape; sums are f32. Sizes may be 0. An x that is not row-major is copied first. Errors: those of
 // `Computation`.

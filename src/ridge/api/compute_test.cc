@@ -282,6 +282,34 @@ TEST(Compute, QueuesOnlyAlignedContiguousArrays) {
   EXPECT_FALSE(Computation::can_queue({data, DType::f32, shape, padded}));
 }
 
+// Every weight is (2 - 4) * 0.5 = -1.
+TEST(Matmul, MultipliesByBlockScaledWeights) {
+  constexpr std::int64_t n = 3, k = 64;
+  std::vector<std::uint8_t> blocks;
+  for (std::int64_t i = 0; i < n; ++i) {
+    blocks.insert(blocks.end(), {0x00, 0x38, 4, 0});
+    blocks.insert(blocks.end(), k / 2, 0x22);
+  }
+  Floats a = make_counting_array({2, 2, k}), d = zeros({2, 2, n});
+  const BlockScaledWeights weights{blocks.data(), DType::u4_64, n, k};
+  ASSERT_TRUE(matmul(a.view(), weights, d.view()).ok());
+  for (std::int64_t row = 0; row < 4; ++row) {
+    float sum = 0;
+    for (std::int64_t i = 0; i < k; ++i) sum -= a.data[row * k + i];
+    for (std::int64_t column = 0; column < n; ++column) EXPECT_EQ(d.data[row * n + column], sum) << row;
+  }
+  const auto refusal = [&](const BlockScaledWeights& b) { return matmul(a.view(), b, d.view()).error().message; };
+  EXPECT_EQ(refusal({blocks.data(), DType::bf16, n, k}),
+            "expected weights[n, k] of a dtype with block scales, found bf16[3, 64]");
+  EXPECT_EQ(
+      refusal({blocks.data(), DType::u4_64, 2, k}),
+      "expected a[..., m, k] * weights[n, k] -> d[..., m, n], found f32[2, 2, 64] * u4_64[2, 64] -> f32[2, 2, 3]");
+  EXPECT_EQ(refusal({blocks.data(), DType::u4_128, n, k}),
+            "u4_128: expected k and strides in multiples of 128 elements, found 64");
+  EXPECT_EQ(refusal({nullptr, DType::u4_64, n, k}), "expected a, b and d to have memory");
+  EXPECT_EQ(refusal({d.data.data(), DType::u4_64, n, k}), "d shares memory with a or b");
+}
+
 TEST(MatmulOnDevice, ValidatesBeforeOpeningADevice) {
   Floats a = make_counting_array({3, 5}), b = make_counting_array({5, 4}), d = zeros({3, 4});
   const auto prepare_error = [&] { return MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message; };

@@ -40,13 +40,16 @@ template <DType dtype> alignas(64) inline constexpr std::array<ScaledE2m1, 256> 
   return out;
 }();
 
-// Decodes 16 bytes. The lowest four bits of each of 32 words are a code. The permutation selects by five bits, of which
-// the fifth is arbitrary, so both halves of its table are the 16 products of the scale.
+// Returns the table's entry for each of 32 codes in 16 bytes. The lowest four bits of each of 32 words are a code. The
+// permutation selects by five bits, of which the fifth is arbitrary, so both halves of the table are the same 16
+// entries.
+[[gnu::always_inline]] inline __m512i look_up_codes(const std::uint8_t* from, __m512i table) {
+  const __m512i pairs = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  return _mm512_permutexvar_epi16(_mm512_or_si512(pairs, _mm512_slli_epi32(pairs, 12)), table);
+}
 [[gnu::always_inline]] inline __m512i decode_mxfp4_block(const std::uint8_t* block) {
-  const __m512i pairs = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 1)));
-  const __m512i codes = _mm512_or_si512(pairs, _mm512_slli_epi32(pairs, 12));
   const auto* table = reinterpret_cast<const __m256i*>(scaled_e2m1<DType::mxfp4>[*block].data());
-  return _mm512_permutexvar_epi16(codes, _mm512_broadcast_i64x4(_mm256_load_si256(table)));
+  return look_up_codes(block + 1, _mm512_broadcast_i64x4(_mm256_load_si256(table)));
 }
 [[gnu::always_inline]] inline __m256i decode_nvfp4_block(const std::uint8_t* block) {
   const __m256i pairs = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(block + 1)));
@@ -121,12 +124,74 @@ template <DType dtype> [[gnu::always_inline]] inline float load_scale(const std:
   return scale;
 }
 
+// Scale and zero point of a block of int4 or u4. With the sign bit inverted, the codes of int4 are the value plus 8.
+struct ScaleWithZero {
+  float scale;
+  int zero;
+};
+template <DType dtype> [[gnu::always_inline]] inline ScaleWithZero load_scale_with_zero(const std::uint8_t* block) {
+  F16 scale{};
+  std::memcpy(&scale, block, sizeof scale);
+  return {to_float(scale), has_zero_points(dtype) ? block[2] & max_zero_point : 8};
+}
+// Returns a number for each code: that of lane i is of code i.
+template <DType dtype> [[gnu::always_inline]] inline __m512i list_codes() {
+  const __m512i all = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return has_zero_points(dtype) ? all : _mm512_xor_si512(all, _mm512_set1_epi32(8));
+}
+// Decodes a block of int4 or u4 to f32. A table has the value of each code, since a block has at least 32 elements.
+template <DType dtype> void decode_integer_block(const std::uint8_t* from, float* to) {
+  constexpr int elements = dtype_info(dtype).block, scale_bytes = dtype_info(dtype).scale_bits / 8;
+  const ScaleWithZero scale = load_scale_with_zero<dtype>(from);
+  const __m512i differences = _mm512_sub_epi32(list_codes<dtype>(), _mm512_set1_epi32(scale.zero));
+  const __m512 values = _mm512_mul_ps(_mm512_cvtepi32_ps(differences), _mm512_set1_ps(scale.scale));
+  const __m128i low_bits = _mm_set1_epi8(0xf);
+  for (int k = 0; k < elements; k += 32) {
+    const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + scale_bytes + k / 2)),
+                  even = _mm_and_si128(pairs, low_bits), odd = _mm_and_si128(_mm_srli_epi16(pairs, 4), low_bits);
+    const __m512i first = _mm512_cvtepu8_epi32(_mm_unpacklo_epi8(even, odd)),
+                  second = _mm512_cvtepu8_epi32(_mm_unpackhi_epi8(even, odd));
+    _mm512_storeu_ps(to + k, _mm512_permutexvar_ps(first, values));
+    _mm512_storeu_ps(to + k + 16, _mm512_permutexvar_ps(second, values));
+  }
+}
+
+// The bf16 of a code of 4 bits minus a zero point, by zero point and code. They are exact: integers from -127 to 15.
+using IntegerWords = std::array<std::uint16_t, 16>;
+alignas(64) inline constexpr std::array<IntegerWords, max_zero_point + 1> code_differences = [] {
+  std::array<IntegerWords, max_zero_point + 1> out{};
+  for (int zero = 0; zero <= max_zero_point; ++zero)
+    for (int code = 0; code < 16; ++code) out[zero][code] = to_bf16(static_cast<float>(code - zero)).bits;
+  return out;
+}();
+// Returns the values of the codes of a block, divided by its scale, twice. Codes of int4 are two's complement, so that
+// those from 8 on have the values from -8 on.
+template <DType dtype> [[gnu::always_inline]] inline __m512i load_integer_words(const std::uint8_t* block) {
+  if constexpr (has_zero_points(dtype)) {
+    const IntegerWords& words = code_differences[block[2] & max_zero_point];
+    return _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(words.data())));
+  } else {
+    const IntegerWords& words = code_differences[8];
+    const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(words.data()));
+    return _mm512_broadcast_i64x4(_mm256_permute4x64_epi64(x, 0x4e));
+  }
+}
+// Returns the f16 scale of a block of int4 or u4 in all lanes.
+[[gnu::always_inline]] inline __m512 broadcast_f16_scale(const std::uint8_t* block) {
+  short bits = 0;
+  std::memcpy(&bits, block, sizeof bits);
+  return _mm512_cvtph_ps(_mm256_set1_epi16(bits));
+}
+
 // Decodes contiguous blocks to f32 or bf16 (`is_decoded_exactly`).
 template <DType dtype, class T> void decode_blocks(const std::uint8_t* from, std::int64_t blocks, T* to) {
   constexpr std::int64_t elements = dtype_info(dtype).block, bytes = scale_block_bits(dtype).bits / 8;
   for (std::int64_t i = 0; i < blocks; ++i, from += bytes, to += elements) {
     prefetch_blocks(from);
-    if constexpr (dtype == DType::nvfp4) {
+    if constexpr (has_integer_blocks(dtype)) {
+      if (bytes > 64) prefetch_blocks(from + 64);
+      decode_integer_block<dtype>(from, to);
+    } else if constexpr (dtype == DType::nvfp4) {
       store_words(decode_nvfp4_block(from), to);
     } else if constexpr (dtype == DType::mxfp4 || std::is_same_v<T, Bf16>) {
       store_words(decode_32_elements<dtype>(from, false), to);
@@ -137,10 +202,10 @@ template <DType dtype, class T> void decode_blocks(const std::uint8_t* from, std
     }
   }
 }
-// True if `decode_blocks` supports these types: f16, and bf16 from e4m3 with an f32 scale, would need rounding.
+// True if `decode_blocks` supports these types: f16, and bf16 from scales of 16 or 32 bits, would need rounding.
 template <DType dtype, class T>
 inline constexpr bool is_decoded_exactly = std::is_same_v<T, float> ||
-                                           (std::is_same_v<T, Bf16> && dtype != DType::e4m3_128);
+                                           (std::is_same_v<T, Bf16> && dtype_info(dtype).scale_bits == 8);
 
 }  // namespace
 }  // namespace ridge

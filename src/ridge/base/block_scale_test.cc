@@ -24,6 +24,13 @@ std::vector<double> round_trip_block(DType dtype, std::vector<double> values) {
   return values;
 }
 
+std::vector<DType> scaled_dtypes() {
+  std::vector<DType> out;
+  for (const DTypeInfo& info : dtypes)
+    if (is_block_scaled(info.dtype)) out.push_back(info.dtype);
+  return out;
+}
+
 TEST(BlockScale, ScaleOfMxfp4IsAPowerOfTwo) {
   // The largest value, 7, has exponent 2, so the scale is 1: 7 is clamped to 6, and ties round to even codes.
   const auto got = round_trip_block(DType::mxfp4, {7, -0.3, 0.25, 0.75, 1.25, 2.5, -3.5, 5});
@@ -49,7 +56,7 @@ TEST(BlockScale, E4m3BlocksRoundAndScale) {
 }
 
 TEST(BlockScale, NonFiniteValuesAffectOnlyTheirBlock) {
-  for (const DType dtype : {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128})
+  for (const DType dtype : scaled_dtypes())
     for (const double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
       for (const double value : round_trip_block(dtype, {1, bad, 2}))
         EXPECT_TRUE(std::isnan(value)) << dtype_name(dtype);
@@ -75,25 +82,110 @@ TEST(BlockScale, RoundsToTheNearest) {
   }
 }
 
-// Devices store a plane of elements and one of scales, hosts one block after the other.
-TEST(BlockScale, PlanesHaveTheSameElementsAndScales) {
-  constexpr std::int64_t blocks = 13, elements = blocks * BlockPlanes::block;
-  std::vector<double> values(elements);
-  for (std::int64_t i = 0; i < elements; ++i) values[i] = std::ldexp(static_cast<double>(i % 97 - 40), i / 128 % 5);
-  std::vector<std::uint8_t> data(stored_bytes(DType::e4m3_128, elements)), planes(data.size()), joined(data.size());
-  for (std::int64_t block = 0; block < blocks; ++block)
-    store_scaled_block(DType::e4m3_128, data.data(), block, values.data() + block * BlockPlanes::block);
-  split_blocks(data.data(), blocks, planes.data(), planes.data() + elements);
-  for (std::int64_t i = 0; i < elements; ++i) {
-    float scale = 0;
-    std::memcpy(&scale, planes.data() + BlockPlanes::scale_offset(i, elements), sizeof scale);
-    const double element = to_float(E4m3{planes[i]});
-    ASSERT_EQ(scale * element, load_scaled_element(DType::e4m3_128, data.data(), i)) << i;
+// Returns the first `count` bytes of a block that has these values, and zeros after them.
+std::vector<int> block_bytes(DType dtype, std::vector<double> values, int count) {
+  values.resize(dtype_info(dtype).block);
+  std::vector<std::uint8_t> memory(scale_block_bits(dtype).bits / 8, 0xAA);
+  store_scaled_block(dtype, memory.data(), 0, values.data());
+  return {memory.begin(), memory.begin() + count};
+}
+
+// The scale of int4 is the largest magnitude divided by 7, here 2. Codes are two's complement, the first in the lower
+// half of a byte, and ties round to even. The code -8 occurs only where rounding made the scale smaller.
+TEST(BlockScale, Int4HasAnF16ScaleAndCodesWithASign) {
+  const std::vector<double> values{14, -14, 1, 3, 5, -5, -1, 2};
+  for (const DType dtype : {DType::int4_32, DType::int4_64, DType::int4_128}) {
+    EXPECT_EQ(block_bytes(dtype, values, 7), (std::vector<int>{0x00, 0x40, 0x97, 0x20, 0xE2, 0x10, 0x00}));
+    const auto got = round_trip_block(dtype, values);
+    EXPECT_EQ(std::vector<double>(got.begin(), got.begin() + 9), (std::vector<double>{14, -14, 0, 4, 4, -4, 0, 2, 0}));
   }
-  join_blocks(planes.data(), planes.data() + elements, blocks, joined.data());
+  EXPECT_EQ(round_trip_block(DType::int4_64, {1e9, -1e9})[0], 7 * 65504.0);   // the largest f16
+  EXPECT_EQ(round_trip_block(DType::int4_64, {1e9, -1e9})[1], -8 * 65504.0);  // the quotient is below -8
+  EXPECT_EQ(round_trip_block(DType::int4_64, {0x1p-23})[0], 0);               // a scale of 2^-26 is 0 in f16
+}
+
+// The scale of u4 is the difference of the largest and the smallest value divided by 15; codes begin at the smallest.
+TEST(BlockScale, U4HasAZeroPoint) {
+  const std::vector<double> values{-8, 22, 1, 3, 21};  // The scale is 2, and code 4 is 0
+  for (const DType dtype : {DType::u4_32, DType::u4_64, DType::u4_128}) {
+    EXPECT_EQ(block_bytes(dtype, values, 8), (std::vector<int>{0x00, 0x40, 4, 0, 0xF0, 0x64, 0x4E, 0x44}));
+    const auto got = round_trip_block(dtype, values);
+    EXPECT_EQ(std::vector<double>(got.begin(), got.begin() + 6), (std::vector<double>{-8, 22, 0, 4, 20, 0}));
+  }
+  // 0 is one of the values of a block: its code is 0 if all others are above, and 15 if all others are below.
+  EXPECT_EQ(block_bytes(DType::u4_32, std::vector<double>(32, 30), 5), (std::vector<int>{0x00, 0x40, 0, 0, 0xFF}));
+  EXPECT_EQ(block_bytes(DType::u4_32, std::vector<double>(32, -30), 5), (std::vector<int>{0x00, 0x40, 15, 0, 0}));
+  EXPECT_EQ(block_bytes(DType::u4_32, {}, 5), (std::vector<int>{0, 0, 0, 0, 0}));
+}
+
+// Files have zero points from 1 to 16, and readers take up to 127.
+TEST(BlockScale, ZeroPointsAboveThoseOfCodesAreRead) {
+  std::vector<std::uint8_t> block(scale_block_bits(DType::u4_32).bits / 8);
+  block[1] = 0x38;  // 0.5
+  for (const int zero : {16, 127}) {
+    block[2] = static_cast<std::uint8_t>(zero);
+    block[4] = 0x2F;
+    EXPECT_EQ(load_scaled_element(DType::u4_32, block.data(), 0), (15 - zero) * 0.5);
+    EXPECT_EQ(load_scaled_element(DType::u4_32, block.data(), 1), (2 - zero) * 0.5);
+  }
+}
+
+// Devices store a plane of elements and one of scales, hosts one block after the other.
+template <DType dtype> void expect_equal_planes(std::int64_t blocks) {
+  using Planes = BlockPlanes<dtype>;
+  const std::int64_t elements = blocks * Planes::block, scale_plane = element_plane_bytes(dtype, elements);
+  std::vector<double> values(elements);
+  for (std::int64_t i = 0; i < elements; ++i)
+    values[i] = std::ldexp(static_cast<double>(i % 97 - 40), static_cast<int>(i / Planes::block % 5));
+  std::vector<std::uint8_t> data(stored_bytes(dtype, elements)), planes(data.size()), joined(data.size());
+  for (std::int64_t block = 0; block < blocks; ++block)
+    store_scaled_block(dtype, data.data(), block, values.data() + block * Planes::block);
+  split_blocks(dtype, data.data(), blocks, planes.data(), planes.data() + scale_plane);
+  const std::int64_t block_size = scale_block_bits(dtype).bits / 8;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const std::uint8_t* const block = data.data() + i / Planes::block * block_size;
+    ASSERT_EQ(std::memcmp(planes.data() + Planes::scale_offset(i, elements), block, Planes::scale_bytes), 0) << i;
+    const std::int64_t in_block = i % Planes::block;
+    const std::uint8_t* const codes = block + Planes::scale_bytes;
+    if (dtype_bits(dtype) == 8) {
+      ASSERT_EQ(planes[i], codes[in_block]) << i;
+    } else {
+      const std::int64_t at = nibble_on_devices(i, elements);
+      ASSERT_EQ(planes[at / 2] >> at % 2 * 4 & 0xF, codes[in_block / 2] >> in_block % 2 * 4 & 0xF) << i;
+    }
+  }
+  join_blocks(dtype, planes.data(), planes.data() + scale_plane, blocks, joined.data());
   EXPECT_EQ(joined, data);
-  EXPECT_TRUE(has_planes_on_devices(DType::e4m3_128));
-  EXPECT_FALSE(has_planes_on_devices(DType::mxfp8));
+  EXPECT_TRUE(has_planes_on_devices(dtype));
+}
+
+TEST(BlockScale, PlanesHaveTheSameElementsAndScales) {
+  for (const std::int64_t blocks : {1, 13}) {  // 13 blocks of nvfp4 end with half a unit
+    expect_equal_planes<DType::mxfp8>(blocks);
+    expect_equal_planes<DType::mxfp4>(blocks);
+    expect_equal_planes<DType::nvfp4>(blocks);
+    expect_equal_planes<DType::e4m3_128>(blocks);
+    expect_equal_planes<DType::int4_32>(blocks);
+    expect_equal_planes<DType::int4_64>(blocks);
+    expect_equal_planes<DType::int4_128>(blocks);
+    expect_equal_planes<DType::u4_32>(blocks);
+    expect_equal_planes<DType::u4_64>(blocks);
+    expect_equal_planes<DType::u4_128>(blocks);
+  }
+  EXPECT_FALSE(has_planes_on_devices(DType::bf16));
+}
+
+// Lane 1 has elements 2, 3, 10, 11, 18, 19, 26 and 27 in its 32 bits: the first of each pair in the lower 16.
+TEST(BlockScale, DevicesOrderTheElementsOfAUnit) {
+  std::vector<std::int64_t> lane(8, -1);
+  for (std::int64_t i = 0; i < nibble_unit; ++i)
+    if (const std::int64_t at = nibble_on_devices(i, 64); at / 8 == 1) lane[at % 8] = i;
+  EXPECT_EQ(lane, (std::vector<std::int64_t>{2, 10, 18, 26, 3, 11, 19, 27}));
+  EXPECT_EQ(nibble_on_devices(32 + 5, 64), 32 + nibble_on_devices(5, 64));
+  EXPECT_EQ(nibble_on_devices(32 + 5, 48), 32 + 5);  // The last unit is not full
+  std::vector<bool> taken(nibble_unit);
+  for (std::int64_t i = 0; i < nibble_unit; ++i) taken[nibble_on_devices(i, nibble_unit)] = true;
+  EXPECT_EQ(taken, std::vector<bool>(nibble_unit, true));
 }
 
 // Devices divide without f64. Every fourth value is a tie between two codes times the scale, as exactly as f32 holds
@@ -124,6 +216,9 @@ TEST(ScaleBlockBits, CountScales) {
   EXPECT_EQ(stored_bytes(DType::mxfp8, 64), 66);
   EXPECT_EQ(stored_bytes(DType::nvfp4, 64), 36);
   EXPECT_EQ(stored_bytes(DType::e4m3_128, 256), 264);
+  EXPECT_EQ(stored_bytes(DType::int4_32, 64), 36);
+  EXPECT_EQ(stored_bytes(DType::int4_128, 256), 132);
+  EXPECT_EQ(stored_bytes(DType::u4_64, 64), 36);
   EXPECT_EQ(stored_bytes(DType::bf16, 3), 6);
 }
 

@@ -50,7 +50,8 @@ TEST_F(CliTest, RejectsUnknownVerbsAndOptions) {
   expect_rejected(
       {"explain", matmul, "--dtype", "bf61"}, 2,
       "ridge: unknown dtype 'bf61'; expected one of f64, f32, tf32, bf16, f16, e4m3, e5m2, int32, int16, int8, "
-      "int4, u8, e2m1, mxfp8, mxfp4, nvfp4, e4m3_128\n  hint: did you mean bf16?\n");
+      "int4, u8, e2m1, mxfp8, mxfp4, nvfp4, e4m3_128, int4_32, int4_64, int4_128, u4_32, u4_64, u4_128\n  hint: did "
+      "you mean bf16?\n");
   expect_rejected({"explain", "--flops", "1e12"}, 2,
                   "ridge: expected --flops and --bytes together and no PROGRAM\n"
                   "  hint: ridge explain --flops 1e12 --bytes 1e9 --on h100\n");

@@ -213,7 +213,7 @@ TEST_F(CliTest, ModelComparesFormats) {
   expect_rejected(
       {"model", "llama_3_8b", "--dtype", "int4,e5", "--context", "9", "--on", "h100"}, 2,
       "ridge: unknown dtype 'e5'; expected one of f64, f32, tf32, bf16, f16, e4m3, e5m2, int32, int16, int8, int4, "
-      "u8, e2m1, mxfp8, mxfp4, nvfp4, e4m3_128\n");
+      "u8, e2m1, mxfp8, mxfp4, nvfp4, e4m3_128, int4_32, int4_64, int4_128, u4_32, u4_64, u4_128\n");
 }
 
 }  // namespace

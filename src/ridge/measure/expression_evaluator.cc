@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "ridge/base/check.h"
+#include "ridge/base/dtype_set.h"
 #include "ridge/measure/routines/routine_reference.h"
 #include "ridge/program/contraction.h"
 

@@ -251,12 +251,6 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
 void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
   if (can_multiply_scaled_pair(to, c)) return lower_contraction(to, group, c);
   const View left = to.view_of(c.left), right = to.view_of(c.right);
-  // Only the tensor cores of a device multiply rounded blocks of integers.
-  const bool is_exact = !has_sum(c) || to.plan.fusion.target != Target::cuda;
-  const auto has_integers = [](const View& x) { return has_integer_blocks(x.dtype); };
-  const DType dtype = is_exact && (has_integers(left) || has_integers(right))
-                          ? DType::f32
-                          : dequantized_dtype(to.plan.fusion.target, left.dtype, right.dtype);
   const auto is_read_as_stored = [&](int tensor) {
     return is_block_scaled(to.dtype_of(tensor)) && can_multiply_scaled(to, c, tensor);
   };
@@ -265,6 +259,14 @@ void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
     unconverted = c.right;
   else if (is_read_as_stored(c.left))
     unconverted = c.left;
+  // f32 has every product of an integer and an f16 scale. Only the tensor cores of a device multiply rounded ones.
+  const bool may_round = to.plan.fusion.target == Target::cuda && has_sum(c);
+  const auto needs_f32 = [&](int tensor) {
+    return !may_round && has_integer_blocks(to.dtype_of(tensor)) && tensor != unconverted;
+  };
+  const DType dtype = needs_f32(c.left) || needs_f32(c.right)
+                          ? DType::f32
+                          : dequantized_dtype(to.plan.fusion.target, left.dtype, right.dtype);
   for (const int tensor : {c.left, c.right}) {
     View& view = to.tensors[tensor];
     if (!is_block_scaled(view.dtype) || tensor == unconverted) continue;

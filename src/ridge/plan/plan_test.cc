@@ -274,6 +274,7 @@ TEST(Plan, MultipliesNarrowWeightsAsTheyAreStoredOnDevices) {
 TEST(Plan, MultipliesBlockScaledWeightsAsTheyAreStoredOnCpus) {
   for (const std::string_view text :
        {"x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w", "x: bf16[N, D]  w: nvfp4[F, D]\ny: f32[N, F] = w * x",
+        "x: bf16[N, D]  w: int4_128[F, D]\ny: bf16[N, F] = x * w", "x: f32[N, D]  w: u4_64[F, D]\ny: f32[N, F] = w * x",
         "x: bf16[N, D]  w: mxfp8[F, D]\ny: bf16[F, N] = x * w", "x: f32[N, D]  w: e4m3_128[F, D]\ny: f32[F, N] = w * x",
         "x: bf16[H, N, D]  w: mxfp8[H, F, D]\ny: bf16[H, N, F] = x * w",
         "x: bf16[N, H, D]  w: mxfp8[F, H, D]\ny: bf16[N, F] = x * w"}) {
@@ -296,6 +297,11 @@ TEST(Plan, ConvertsOtherBlockScaledOperandsBeforeTheProduct) {
     EXPECT_TRUE(std::holds_alternative<ops::DequantizeLoops>(steps[0].kernel)) << text;
     EXPECT_TRUE(std::holds_alternative<ops::MatmulProblem>(steps[1].kernel)) << text;
   }
+  // Blocks of integers that are not along the sum become f32, which is exact, and so does the other operand.
+  const std::vector<PlanStep> exact = scaled_steps("x: bf16[N, F]  w: u4_32[F, D]\ny: bf16[N, D] = x * w");
+  ASSERT_EQ(exact.size(), 3u);
+  EXPECT_EQ(std::get<ops::DequantizeLoops>(exact[0].kernel).result, DType::f32);
+  EXPECT_EQ(std::get<ops::MatmulProblem>(exact[2].kernel).b.dtype, DType::f32);
   // An f32 scale needs products in f32.
   const std::vector<PlanStep> steps = scaled_steps("x: bf16[N, D]  w: e4m3_128[F, D]\ny: bf16[N, F] = x * w");
   ASSERT_EQ(steps.size(), 2u);

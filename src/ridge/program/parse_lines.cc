@@ -241,6 +241,9 @@ bool Parser::parse_type(TensorRef& out) {
     if (!out.dtype) {
       std::vector<std::string> known;
       for (const DTypeInfo& d : dtypes) known.emplace_back(d.name);
+      if (peek().text == "u4")
+        return report_error(peek().span, "expected a dtype, found 'u4', which needs a block",
+                            "u4_32, u4_64 and u4_128 share a scale and a zero point among 32, 64 or 128 elements");
       const auto exact = parse_dtype(to_lower_case(peek().text));
       const std::string suggestion = exact ? std::string(dtype_name(*exact)) : suggest_name(peek().text, known);
       return report_error(peek().span, fmt::format("expected a dtype, found {}", quote_token(peek())),

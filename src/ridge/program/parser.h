@@ -174,7 +174,9 @@ class Parser {
                             const TensorRef& result);
   // quantize.cc
   bool parse_quantize_arguments(Routine& out, const Token& keyword);
-  bool parse_quantize_block(DType format, const Token& at);
+  bool parse_quantize_block(Routine& out, const Token& element, const std::vector<DType>& candidates);
+  bool reject_quantize_block(DType format);
+  bool is_block_option() const;
   bool check_quantize(const Routine& routine, const TensorRef& result);
   bool check_same_axes(const Routine& routine, const TensorRef& result);
   int declare_routine_result(const Routine& routine, const TensorRef& result);

@@ -116,9 +116,11 @@ std::string print_routine(const Program& program, const Routine& r, const Node& 
   if (r.base != Routine{}.base) out += fmt::format(", base = {}", r.base);
   if (r.interleaved) out += ", interleaved = 1";
   if (r.kind == RoutineKind::quantize) {
-    const bool in_128 = r.format == DType::e4m3_128;
-    out += in_128 ? fmt::format(", {}, block = {}", dtype_name(DType::e4m3), dtype_info(r.format).block)
-                  : fmt::format(", {}", dtype_name(r.format));
+    // Names such as int4_128 are printed as their element and their block.
+    const std::string_view name = dtype_name(r.format);
+    const std::size_t end = name.find('_');
+    out += fmt::format(", {}", name.substr(0, end));
+    if (end != std::string_view::npos) out += fmt::format(", block = {}", name.substr(end + 1));
   }
   if (!r.loads.empty()) out += fmt::format(", loads = ({})", fmt::join(r.loads, ", "));
   if (r.capacity > 0) out += fmt::format(", capacity = {}", r.capacity);

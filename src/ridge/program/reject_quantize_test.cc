@@ -1,4 +1,6 @@
 // Errors in block-scaled formats: rows of program and complete message.
+#include <fmt/format.h>
+
 #include "ridge/program/testing/reject.h"
 #include "ridge/program/testing/round_trip.h"
 
@@ -14,7 +16,7 @@ TEST(Parse, RejectsInvalidQuantize) {
        R"(program:2:23: expected a format with block scales, found 'bf16'
   q[N, D] = quantize(x, bf16)
                         ^^^^
-  hint: e4m3 with block = 128, mxfp8, mxfp4 or nvfp4; without scales it is a result with that dtype, y: e4m3[N] = x
+  hint: e4m3 with block = 128, int4 or u4 with block = 32, 64 or 128, mxfp8, mxfp4 or nvfp4; without scales it is a result with that dtype, y: e4m3[N] = x
 )"},
       {"x: bf16[N, D]\nq[N, D] = quantize(x, e4m3)",
        R"(program:2:23: expected a block after e4m3, found none
@@ -27,6 +29,48 @@ TEST(Parse, RejectsInvalidQuantize) {
   q[N, D] = quantize(x, e4m3, block = 64)
                                       ^^
   hint: mxfp8 is e4m3 in blocks of 32 with scales of 8 bits
+)"},
+      {"x: bf16[N, D]\nq[N, D] = quantize(x, u4)",
+       R"(program:2:23: expected a block after u4, found none
+  q[N, D] = quantize(x, u4)
+                        ^^
+  hint: block = 32, 64 or 128
+)"},
+      {"x: bf16[N, D]\nq[N, D] = quantize(x, int4, block = 16)",
+       R"(program:2:37: expected a block of 32, 64 or 128, found 16
+  q[N, D] = quantize(x, int4, block = 16)
+                                      ^^
+  hint: nvfp4 has blocks of 16; write quantize(x, int4, block = 128)
+)"},
+      {"x: bf16[N, D]\nq[N, D] = quantize(x, u4, group = 64)",
+       R"(program:2:27: expected block = 32, 64 or 128, found 'group'
+  q[N, D] = quantize(x, u4, group = 64)
+                            ^^^^^
+  hint: write quantize(x, u4, block = 128) or quantize(x, mxfp4)
+)"},
+      {"x: bf16[N, D]\nq[N, D] = quantize(x, int4_64, block = 32)",
+       R"(program:2:32: int4_64 has blocks of 64 already
+  q[N, D] = quantize(x, int4_64, block = 32)
+                                 ^^^^^
+  hint: leave the block out
+)"},
+      {"x: bf16[N, D]\nq[N, D] = quantize(x, int4_64, 32)",
+       R"(program:2:32: expected ')' after int4_64, found '32'
+  q[N, D] = quantize(x, int4_64, 32)
+                                 ^^
+  hint: write quantize(x, e4m3, block = 128) or quantize(x, mxfp4)
+)"},
+      {"x: bf16[N, D]\nq: u4[N, D] = quantize(x, u4, block = 64)",
+       R"(program:2:4: expected a dtype, found 'u4', which needs a block
+  q: u4[N, D] = quantize(x, u4, block = 64)
+     ^^
+  hint: u4_32, u4_64 and u4_128 share a scale and a zero point among 32, 64 or 128 elements
+)"},
+      {"x: bf16[N, D]\nq: int4_64[N, D] = quantize(x, u4, block = 64)",
+       R"(program:2:1: quantize produces u4_64 here, 'q' is declared int4_64
+  q: int4_64[N, D] = quantize(x, u4, block = 64)
+  ^
+  hint: leave the dtype out, or write u4_64
 )"},
       {"x: bf16[N, D]\nq[N, D] = quantize(x, mxfp4, block = 32)",
        R"(program:2:30: mxfp4 has blocks of 32 already
@@ -95,6 +139,21 @@ TEST(Parse, ReadsFormatsWithBlockScales) {
   EXPECT_EQ(dtype("t"), "mxfp4");
   EXPECT_EQ(dtype("u"), "bf16");  // only quantize produces scales
   EXPECT_EQ(testing::round_trip_error(text), "");
+}
+
+TEST(Parse, ReadsIntegersWithBlockScales) {
+  const std::string text =
+      "dims N = 4, D = 256, F = 64\nx: bf16[N, D]   w: u4_64[F, D]\n"
+      "a[N, D] = quantize(x, int4, block = 32)\nb[N, D] = quantize(x, u4, block = 128)\n"
+      "c[N, D] = quantize(x, int4_64)\nd: u4_32[N, D] = quantize(x, u4, block = 32)\ny[N, F] = a * w";
+  const auto program = parse(text);
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  std::string found;
+  for (const Tensor& t : program->tensors) found += fmt::format("{}:{} ", t.name, dtype_name(t.dtype));
+  EXPECT_EQ(found, "x:bf16 w:u4_64 a:int4_32 b:u4_128 c:int4_64 d:u4_32 y:bf16 ");
+  EXPECT_EQ(testing::round_trip_error(text), "");
+  EXPECT_NE(print_program(*program).find("c[N, D] = quantize(x, int4, block = 64)"), std::string::npos)
+      << print_program(*program);
 }
 
 TEST(Bind, BlocksDivideTheLastDimension) {

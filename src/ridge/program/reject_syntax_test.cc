@@ -145,7 +145,7 @@ TEST(Parse, ClosesItsBrackets) {
        R"(program:1:4: expected a dtype, found 'quaternion'
   x: quaternion[N]
      ^^^^^^^^^^
-  hint: one of f64 f32 tf32 bf16 f16 e4m3 e5m2 int32 int16 int8 int4 u8 e2m1 mxfp8 mxfp4 nvfp4 e4m3_128
+  hint: one of f64 f32 tf32 bf16 f16 e4m3 e5m2 int32 int16 int8 int4 u8 e2m1 mxfp8 mxfp4 nvfp4 e4m3_128 int4_32 int4_64 int4_128 u4_32 u4_64 u4_128
 )"},
   };
   expect_rejected(rejects);

@@ -1,11 +1,13 @@
 // Matrix products of Python arrays, with the rules of torch.matmul for vectors and leading axes.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "ridge/python/call.h"
 
@@ -15,6 +17,7 @@ namespace ridge::python {
 namespace {
 
 using Extents = std::vector<std::int64_t>;
+using WeightsType = std::tuple<std::string, std::int64_t, std::int64_t>;  // dtype, n and k
 
 // An operand as a stack of matrices: a vector has a second axis of one element, and a leading axis that is broadcast
 // has stride 0.
@@ -194,11 +197,44 @@ nb::object multiply_arrays(nb::handle a, nb::handle b, nb::handle out, const std
   return call.release_result(0);
 }
 
+// Multiplies matrices [..., m, k] by weights [n, k] in blocks with scales, whose bytes are an array: a @ weights.T.
+nb::object multiply_weights(nb::handle a, const nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig>& bytes,
+                            const WeightsType& weights, nb::handle out, const std::optional<std::string>& dtype,
+                            nb::handle thread_count) {
+  const int threads = parse_threads(thread_count);
+  const auto& [name, n, k] = weights;
+  const DType weight_dtype = *parse_optional_dtype(name);
+  ArrayCall call;
+  call.add_input("a", a);
+  if (call.device())
+    raise_error(input_error("expected an array in host memory with weights of 4 bits, found one on a device"));
+  const ArrayOperand& left = call.inputs()[0];
+  Extents shape(left.shape().begin(), left.shape().end());
+  if (shape.size() < 2 || shape.back() != k)
+    raise_error(input_error(
+        fmt::format("expected a[..., m, {}] for weights [{}, {}], found a[{}]", k, n, k, fmt::join(shape, ", "))));
+  shape.back() = n;
+  call.add_result({"out", parse_optional_dtype(dtype).value_or(left.dtype()), shape}, out);
+  if (const std::int64_t expected = stored_bytes(weight_dtype, n * k);
+      static_cast<std::int64_t>(bytes.size()) != expected)
+    raise_error(input_error(
+        fmt::format("expected {} bytes for weights [{}, {}] of {}, found {}", expected, n, k, name, bytes.size())));
+  std::optional<Status> done;
+  {
+    const nb::gil_scoped_release released;
+    done = matmul(left.view(), BlockScaledWeights{bytes.data(), weight_dtype, n, k}, call.output_views()[0], threads);
+  }
+  check_status(*done);
+  return call.release_result(0);
+}
+
 }  // namespace
 
 void add_matmul(nb::module_& module) {
   module.def("matmul", multiply_arrays, nb::arg("a").none(), nb::arg("b").none(), nb::arg("out").none(),
              nb::arg("dtype").none(), nb::arg("threads").none());
+  module.def("matmul_weights", multiply_weights, nb::arg("a").none(), nb::arg("bytes"), nb::arg("weights"),
+             nb::arg("out").none(), nb::arg("dtype").none(), nb::arg("threads").none());
 }
 
 }  // namespace ridge::python

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/dtype_set.h"
 
 namespace ridge {

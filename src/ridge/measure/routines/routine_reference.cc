@@ -322,20 +322,43 @@ class ElementEvaluator {
     const std::string along = axis_key(last);
     const std::int64_t index_along = position.at(along), first = index_along - index_along % format.block;
     const double x = read_at(in_[0], position);
-    double max_abs = 0;
+    double lowest = 0, highest = 0;  // 0 is one of the values of a block
     for (std::int64_t i = 0; i < format.block; ++i) {
       position[along] = first + i;
       const double value = read_at(in_[0], position);
       if (!std::isfinite(value)) return {.value = std::numeric_limits<double>::quiet_NaN()};
-      max_abs = std::max(max_abs, std::fabs(value));
+      lowest = std::min(lowest, value);
+      highest = std::max(highest, value);
     }
-    const double scale = compute_block_scale(format.dtype, max_abs);
+    if (has_integer_blocks(format.dtype)) return evaluate_integer_code(x, lowest, highest);
+    const double max_abs = std::max(-lowest, highest), scale = compute_block_scale(format.dtype, max_abs);
     if (scale == 0) return {.value = 0, .scale = 1, .bound = 0x1p-1000};
     const double value =
         std::copysign(nearest_value(representable_values(format.bits), std::fabs(x) / scale), x) * scale;
     Expected out{.value = value, .scale = max_abs, .bound = 0x1p-40 * std::fabs(value)};
     if (format.dtype == DType::nvfp4 && std::fabs(x) > max_nvfp4) out.before_limit = x;
     return out;
+  }
+  // Returns the value that int4 or u4 stores for x in a block of values between these. The codes of int4 are -8 to 7;
+  // those of u4 are 0 to 15, counted from the code of the lowest value.
+  Expected evaluate_integer_code(double x, double lowest, double highest) const {
+    const bool has_zero = has_zero_points(e_.routine->format);
+    const double max_abs = std::max(-lowest, highest),
+                 span = static_cast<float>(highest - lowest),  // The format's definition rounds it to f32
+        scale = nearest_f16(has_zero ? span / 15 : max_abs / 7);
+    if (scale == 0) return {.value = 0, .scale = 1, .bound = 0x1p-1000};
+    const double least = has_zero ? -std::min(std::nearbyint(-lowest / scale), 15.0) : -8;
+    const double code = std::min(std::max(std::nearbyint(x / scale), least), least + 15), value = code * scale;
+    Expected out{.value = value, .scale = max_abs, .bound = 0x1p-40 * std::fabs(value)};
+    if (scale == max_f16 && std::fabs(x - value) > scale / 2) out.before_limit = x;
+    return out;
+  }
+  static constexpr double max_f16 = 65504;
+  // Returns the nearest f16 of a number that is not negative, ties to even, at most `max_f16`.
+  static double nearest_f16(double x) {
+    if (x >= max_f16) return max_f16;
+    const double unit = x < 0x1p-14 ? 0x1p-24 : std::ldexp(1, std::ilogb(x) - 10);
+    return std::min(std::nearbyint(x / unit) * unit, max_f16);
   }
   static constexpr double max_nvfp4 = 448 * 6;  // the largest scale, an e4m3, times the largest element, an e2m1
   // e2m1: 0 0.5 1 1.5 2 3 4 6; e4m3: eighths of powers of two from 2^-6 to 448, and multiples of 2^-9 below.

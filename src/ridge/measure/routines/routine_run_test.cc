@@ -68,6 +68,13 @@ TEST(Run, layers_of_routines_match_the_reference) {
       "dims B = 3, S = 2, D = 256\n"
       "x: bf16[B, S, D]   w: e4m3_128[S, D]\n"
       "q[S, B, D] = quantize(x, e4m3, block = 128)\ny: f32[B, S] = q * w\nz: bf16[S, D] = w * w",
+      "dims B = 7, D = 128, F = 64\n"
+      "x: bf16[B, D]   w: int4_128[F, D]   v: u4_32[D, F]\n"
+      "u[B, F] = x * w\nq[B, F] = quantize(u, u4, block = 64)\ny: f32[B, D] = u * v",
+      "dims B = 20, D = 128, F = 64\n"
+      "x: bf16[B, D]   w: int4_64[D, F]   a: f32[F, D]\n"  // blocks along F, not along the sum
+      "y: bf16[B, F] = x * w\nq[F, D] = quantize(a, int4, block = 32)\nr[F, D] = quantize(a, u4, block = 128)\n"
+      "z: f32[B, F] = x * q",
       "dims B = 9, D = 12, F = 20, E = 5\n"
       "x: bf16[B, D]   r: bf16[E, D]   up: bf16[E, F, D]   down: bf16[E, D, F]\n"
       "s: f32[B, E] = x * r\np: f32[B, E] = softmax(s over E)\ni[B, 2] = topk(p over E)\n"

@@ -18,7 +18,8 @@ namespace {
 using loops_testing::GuardedBuffer;
 using loops_testing::RandomLayouts;
 
-constexpr DType scaled_dtypes[] = {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128};
+constexpr DType scaled_dtypes[] = {DType::mxfp8,   DType::mxfp4,    DType::nvfp4, DType::e4m3_128, DType::int4_32,
+                                   DType::int4_64, DType::int4_128, DType::u4_32, DType::u4_64,    DType::u4_128};
 
 class BlockScales : public pool::IsaTest {};
 
@@ -37,7 +38,7 @@ void expect_elements(DType scaled, DType result, const GuardedBuffer& x, std::in
   ASSERT_TRUE(y.are_edges_intact());
 }
 
-// Scales of one byte take all 256 values; the codes of a block are consecutive.
+// Scales of one byte take all 256 values, f16 scales all 65536; the codes of a block are consecutive.
 TEST_P(BlockScales, dequantize_all_codes) {
   for (const DType scaled : scaled_dtypes) {
     const DTypeInfo& info = dtype_info(scaled);
@@ -50,6 +51,11 @@ TEST_P(BlockScales, dequantize_all_codes) {
           std::ldexp(static_cast<double>(1 + random.below(1 << 20)), static_cast<int>(random.below(60)) - 50));
       std::memcpy(at, &scale, info.scale_bits / 8);
       if (info.scale_bits == 8) *at = static_cast<std::uint8_t>(i / 256);
+      if (has_integer_blocks(scaled)) {
+        const auto scale_bits = static_cast<std::uint16_t>(i);
+        std::memcpy(at, &scale_bits, sizeof scale_bits);
+        if (has_zero_points(scaled)) at[2] = static_cast<std::uint8_t>(random.below(256));
+      }
       for (std::int64_t k = info.scale_bits / 8; k < block_bytes; ++k) at[k] = static_cast<std::uint8_t>(i + k);
     }
     for (const DType result : {DType::bf16, DType::f32}) expect_elements(scaled, result, x, blocks * info.block);
@@ -72,7 +78,7 @@ float make_value(RandomLayouts& random, int exponent) {
 TEST_P(BlockScales, quantize_as_single_blocks_do) {
   for (unsigned seed = 0; seed < loops_testing::case_count(300); ++seed) {
     RandomLayouts random(seed);
-    const DType scaled = scaled_dtypes[seed % 4];
+    const DType scaled = scaled_dtypes[seed % std::size(scaled_dtypes)];
     const std::int64_t block = dtype_info(scaled).block, extent = block * (1 + random.below(3 * 1024 / block)),
                        rows = 1 + random.below(4), batch = 1 + random.below(3);
     const auto x_layout = random.strides({batch, rows, extent}, true);
@@ -130,6 +136,33 @@ TEST_P(BlockScales, quotients_next_to_ties_have_the_nearer_code) {
   void* const data[] = {x.data(), y.data()};
   run_loops(QuantizeLoops{DType::f32, DType::e4m3_128, {{blocks, block, 0, block}}, {block, 1, 0, 1}}, data, 1);
   EXPECT_EQ(std::memcmp(y.data(), expected.data(), y.size()), 0);
+}
+
+// Values are ties between two codes times an f16 scale, which are exact in f32, and the f32 next to them.
+TEST_P(BlockScales, integers_next_to_ties_have_the_nearer_code) {
+  constexpr std::int64_t block = 64, blocks = 1000;
+  for (const DType scaled : {DType::int4_64, DType::u4_64}) {
+    RandomLayouts random(2);
+    const GuardedBuffer x(blocks * block * 4), y(stored_bytes(scaled, blocks * block)), expected(y.size());
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const auto scale = static_cast<float>(
+          std::ldexp(static_cast<double>(1024 + random.below(1024)), static_cast<int>(random.below(20)) - 24));
+      const auto zero = static_cast<float>(has_zero_points(scaled) ? random.below(16) : 7);
+      float* const values = x.as<float>() + b * block;
+      for (std::int64_t k = 0; k < block; ++k) {
+        const float tie = (static_cast<float>(random.below(14)) + 0.5F - zero) * scale;
+        const float limits[] = {tie, 1e30F, -1e30F};
+        values[k] = std::nextafter(tie, limits[random.below(3)]);
+      }
+      values[0] = -zero * scale;
+      values[1] = (has_zero_points(scaled) ? 15 - zero : 7) * scale;
+      const std::vector<double> wide(values, values + block);
+      store_scaled_block(scaled, expected.data(), b, wide.data());
+    }
+    void* const data[] = {x.data(), y.data()};
+    run_loops(QuantizeLoops{DType::f32, scaled, {{blocks, block, 0, block}}, {block, 1, 0, 1}}, data, 1);
+    EXPECT_EQ(std::memcmp(y.data(), expected.data(), y.size()), 0) << dtype_name(scaled);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, BlockScales, ::testing::Values(pool::Isa::plain, pool::Isa::avx2, pool::Isa::avx512),

@@ -51,7 +51,7 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   const MatmulProblem& p = call.problem;
   const MatrixLayout layout = canonical_layout(p.d, p.size.m, p.size.n);
   const tile::cpu::Engine& engine =
-      *tile::cpu::find_engine(p.a.dtype, multiplied_dtype(p.b.dtype, p.a.dtype), pool::this_cpu(), packed_b != nullptr);
+      *tile::cpu::find_engine(p.a.dtype, decoded_dtype(p.b.dtype, p.a.dtype), pool::this_cpu(), packed_b != nullptr);
   typename Kernel::Globals g;
   static_cast<Matrix&>(g.a) = to_tile_matrix(p.a, call.a, p.size.m, p.size.k);
   static_cast<Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), call.b, p.size.n, p.size.k);
@@ -146,10 +146,11 @@ void dispatch_matmul(const MatmulCall& call, const void* packed_b, int threads) 
     return;
   }
   if (computes_transposed(p)) return dispatch_matmul(transpose_call(call), nullptr, threads);
-  switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(multiplied_dtype(p.b.dtype, p.a.dtype))) {
+  switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(decoded_dtype(p.b.dtype, p.a.dtype))) {
     case 3232: return run_matmul<4, 4, float>(call, packed_b, threads);
     case 3208: return run_matmul<4, 1, float>(call, packed_b, threads);
     case 1616: return run_matmul<2, 2, float>(call, packed_b, threads);
+    case 1632: return run_matmul<2, 4, float>(call, packed_b, threads);
     case 1608: return run_matmul<2, 1, float>(call, packed_b, threads);
     case 832: return run_matmul<1, 4, float>(call, packed_b, threads);
     case 816: return run_matmul<1, 2, float>(call, packed_b, threads);
@@ -163,9 +164,11 @@ bool is_float(DType x) { return StoredFloats::contains(x); }
 
 Reason validate_dtypes(const MatmulProblem& p) {
   if (auto reason = validate_scaled_operand(p)) return reason;
-  const DType a = multiplied_dtype(p.a.dtype, p.b.dtype), b = multiplied_dtype(p.b.dtype, p.a.dtype), d = p.d.dtype;
+  const DType a = decoded_dtype(p.a.dtype, p.b.dtype), b = decoded_dtype(p.b.dtype, p.a.dtype), d = p.d.dtype;
   const bool integers = a == DType::int8 && b == DType::int8;
-  const bool floats = (a == b && is_float(a)) || (is_float(a) && b == DType::int8) || (a == DType::int8 && is_float(b));
+  const bool is_scaled = is_block_scaled(p.a.dtype) || is_block_scaled(p.b.dtype);  // Others have been refused
+  const bool floats =
+      is_scaled || (a == b && is_float(a)) || (is_float(a) && b == DType::int8) || (a == DType::int8 && is_float(b));
   if (!(integers && (is_float(d) || d == DType::int8 || d == DType::int32)) && !(floats && is_float(d)))
     return fmt::format(
         "expected f32, bf16 or f16, both equal or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, int8, "

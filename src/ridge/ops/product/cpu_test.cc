@@ -104,7 +104,8 @@ TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
 // Covers 1 to 130 rows, short and long k, and D with contiguous rows or columns. The block-scaled operand is the right
 // one, then the left one.
 TEST_P(EveryIsa, BlockScaledOperandsAreConvertedExactly) {
-  for (const DType scaled : {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128})
+  for (const DType scaled : {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128, DType::int4_32, DType::int4_64,
+                             DType::int4_128, DType::u4_32, DType::u4_64, DType::u4_128})
     for (const DType other : {DType::f32, DType::bf16}) {
       if (scaled == DType::e4m3_128 && other == DType::bf16) continue;
       const Index block = dtype_info(scaled).block;
@@ -112,6 +113,8 @@ TEST_P(EveryIsa, BlockScaledOperandsAreConvertedExactly) {
                                          {1, 37, 3},
                                          {3, 50, 5},
                                          {1, 29, 8448 / block},
+                                         {5, 21, 3200 / block},
+                                         {6, 3, 3200 / block},
                                          {7, 29, 2176 / block},
                                          {8, 33, 7},
                                          {9, 25, 1408 / block},
@@ -148,6 +151,10 @@ TEST(MatmulTest, ScaledOperandsWithoutAnExactConversionAreRefused) {
   const auto along_k = [](Index k) { return MatrixLayout{DType::f32, 1, k, 6 * k}; };
   EXPECT_EQ(refusal(DType::f32, DType::mxfp8, 64, along_k(64)), "");
   EXPECT_EQ(refusal(DType::bf16, DType::e4m3_128, 128, along_k(128)), "expected f32 with e4m3_128, found bf16");
+  EXPECT_EQ(refusal(DType::bf16, DType::int4_128, 128, along_k(128)), "");
+  EXPECT_EQ(refusal(DType::f16, DType::u4_64, 64, along_k(64)), "expected f32 or bf16 with u4_64, found f16");
+  EXPECT_EQ(refusal(DType::bf16, DType::int4_64, 96, along_k(96)),
+            "int4_64: expected k and strides in multiples of 64 elements, found 96");
   EXPECT_EQ(refusal(DType::f16, DType::mxfp4, 64, along_k(64)), "expected f32 or bf16 with mxfp4, found f16");
   EXPECT_EQ(refusal(DType::mxfp8, DType::mxfp4, 64, along_k(64)),
             "expected one block-scaled operand, found mxfp8 * mxfp4");
@@ -325,6 +332,12 @@ TEST(MatmulTest, WidenedBf16GivesTheSameProducts) {
             c.packed = layouts < 4;
             EXPECT_EQ(check_case(c), "");
           }
+  for (const DType scaled : {DType::int4_64, DType::u4_128})
+    for (const Index m : {1, 4, 5, 17}) {
+      MatmulCase c = make_simple_case(m, 37, 640, DType::bf16, DType::f32, 0);
+      c.call.problem.b = product_testing::make_layout(scaled, 640, 37, true);
+      EXPECT_EQ(check_case(c), "");
+    }
   pool::set_active_isa(before);
 }
 

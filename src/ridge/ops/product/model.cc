@@ -292,11 +292,12 @@ static void add_conversion(CpuForecast& forecast, const MatmulProblem& p) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
   const bool is_left = is_block_scaled(p.a.dtype);
   const double lines = real(is_left ? p.size.m : p.size.n);
-  forecast.uses_bf16_pairs = (is_left ? p.b : p.a).dtype == DType::bf16;
   const DType blocks = is_left ? p.a.dtype : p.b.dtype;
+  const std::int64_t rows = is_left ? p.size.n : p.size.m;
+  // More rows are multiplied in f32 by blocks of int4 and u4.
+  forecast.uses_bf16_pairs = (is_left ? p.b : p.a).dtype == DType::bf16 && (rows <= 16 || !has_integer_blocks(blocks));
   const double decoding_cost = blocks == DType::e4m3_128 ? 6 : 4;
   const double flops_per_cost = forecast.uses_bf16_pairs ? 2 : 1;
-  const std::int64_t rows = is_left ? p.size.n : p.size.m;
   const double passes = forecast.uses_bf16_pairs && rows <= 16 ? std::ceil(real(rows) / 8) : 1;
   forecast.vector_flops = real(p.batch) * real(p.size.k) *
                           (2 * real(p.size.m) * real(p.size.n) + lines * passes * decoding_cost * flops_per_cost);

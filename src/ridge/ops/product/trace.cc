@@ -8,6 +8,7 @@
 #include "ridge/ops/fused/matmul.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/layout.h"
+#include "ridge/ops/product/scaled/operand.h"
 #include "ridge/tile/trace/count_traffic.h"
 
 namespace ridge::ops {
@@ -66,12 +67,13 @@ MatmulTraffic count_for_output(const TracedProduct& x, const Schedule& schedule)
 }
 
 template <class Schedule> MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
-  switch (dtype_bits(x.p.a.dtype) * 100 + dtype_bits(multiplied_dtype(x.p.b.dtype, x.p.a.dtype))) {
+  switch (dtype_bits(x.p.a.dtype) * 100 + dtype_bits(decoded_dtype(x.p.b.dtype, x.p.a.dtype))) {
     case 808: return count_for_output<std::int8_t, std::int8_t, std::int32_t>(x, schedule);
     case 816: return count_for_output<std::int8_t, Bf16, float>(x, schedule);
     case 832: return count_for_output<std::int8_t, float, float>(x, schedule);
     case 1608: return count_for_output<Bf16, std::int8_t, float>(x, schedule);
     case 1616: return count_for_output<Bf16, Bf16, float>(x, schedule);
+    case 1632: return count_for_output<Bf16, float, float>(x, schedule);
     case 3208: return count_for_output<float, std::int8_t, float>(x, schedule);
     default: return count_for_output<float, float, float>(x, schedule);
   }
@@ -143,7 +145,7 @@ tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std
     scaled.k_multiple = dtype_info(p.b.dtype).block;
     b.computed = &scaled;
   }
-  const DType right = multiplied_dtype(p.b.dtype, p.a.dtype);
+  const DType right = decoded_dtype(p.b.dtype, p.a.dtype);
   tile::cpu::MatmulOperands operands{nullptr, dtype_bits(p.a.dtype) / 8, dtype_bits(right) / 8, &a, &b};
   operands.caches = cpu.caches;
   if (second) {
@@ -168,7 +170,7 @@ tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std
 
 // Returns the bytes of elements of a block-scaled B in memory, from their bytes in the format that is multiplied.
 std::int64_t to_stored_bytes(const MatmulProblem& p, std::int64_t multiplied_bytes) {
-  const std::int64_t bits = dtype_bits(multiplied_dtype(p.b.dtype, p.a.dtype));
+  const std::int64_t bits = dtype_bits(decoded_dtype(p.b.dtype, p.a.dtype));
   return stored_bytes(p.b.dtype, multiplied_bytes * 8 / bits);
 }
 

@@ -192,22 +192,23 @@ TEST(CpuTraffic, SmallProductsAreCountedOnOneThread) {
   }
 }
 
-// 33 bytes hold 32 elements of mxfp8. A block-scaled left operand is counted as the right one of the transposed
-// product.
+// 33 bytes hold 32 elements of mxfp8, and 66 bytes 128 of int4_128. A block-scaled left operand is counted as the right
+// one of the transposed product.
 TEST(CpuTraffic, BlockScaledOperandsCountAsTheyAreStored) {
-  for (const std::int64_t m : {1, 20, 130}) {
-    MatmulProblem p = make_problem(m, 300, 640, DType::bf16, DType::f32);
-    p.b = {DType::mxfp8, 1, 640, 640 * 300};
-    for (const pool::Cpu& cpu : pool::all_test_cpus()) {
-      SCOPED_TRACE(pool::describe_cpu(cpu));
-      const MatmulTraffic x = count_cpu_traffic(p, 1, {}, cpu);
-      EXPECT_EQ(x.flops, 2 * m * 300 * 640);
-      EXPECT_EQ(x.b.global_bytes, 300 * 640 / 32 * 33);
-      const MatmulTraffic transposed = count_cpu_traffic(transpose_problem(p), 1, {}, cpu);
-      EXPECT_EQ(transposed.a, x.b);
-      EXPECT_EQ(transposed.b, x.a);
+  for (const std::int64_t m : {1, 20, 130})
+    for (const DType scaled : {DType::mxfp8, DType::int4_128}) {
+      MatmulProblem p = make_problem(m, 300, 640, DType::bf16, DType::f32);
+      p.b = {scaled, 1, 640, 640 * 300};
+      for (const pool::Cpu& cpu : pool::all_test_cpus()) {
+        SCOPED_TRACE(pool::describe_cpu(cpu));
+        const MatmulTraffic x = count_cpu_traffic(p, 1, {}, cpu);
+        EXPECT_EQ(x.flops, 2 * m * 300 * 640);
+        EXPECT_EQ(x.b.global_bytes, scaled == DType::mxfp8 ? 300 * 640 / 32 * 33 : 300 * 640 / 128 * 66);
+        const MatmulTraffic transposed = count_cpu_traffic(transpose_problem(p), 1, {}, cpu);
+        EXPECT_EQ(transposed.a, x.b);
+        EXPECT_EQ(transposed.b, x.a);
+      }
     }
-  }
 }
 
 TEST(CpuTraffic, TransposedAndEmptyOutputsAreCounted) {

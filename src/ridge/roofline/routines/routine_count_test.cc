@@ -181,7 +181,9 @@ class LoopNest {
     if (dtype == DType::mxfp8) return {32, 8, 8};
     if (dtype == DType::mxfp4) return {32, 4, 8};
     if (dtype == DType::nvfp4) return {16, 4, 8};
-    return {128, 8, 32};
+    if (dtype == DType::e4m3_128) return {128, 8, 32};
+    const std::string name(dtype_name(dtype));  // int4_64 has blocks of 64
+    return {std::stoll(name.substr(name.find('_') + 1)), 4, name[0] == 'u' ? 32 : 16};
   }
 
   // Rotates each pair with four products and two sums, after its cosine and its sine.
@@ -262,6 +264,9 @@ TEST(Count, of_formats_with_block_scales) {
   EXPECT_EQ(formulas("x: bf16[N, D]\nq[N, D] = quantize(x, e4m3, block = 128)"),
             "f32: 3*N*D FLOP, 2*N*D + 33*N*D/32 B");
   EXPECT_EQ(formulas("x: f32[N, D]\nq[N, D] = quantize(x, nvfp4)"), "f32: 3*N*D FLOP, 4*N*D + 9*N*D/16 B");
+  EXPECT_EQ(formulas("x: bf16[N, D]\nq[N, D] = quantize(x, u4, block = 32)"), "f32: 3*N*D FLOP, 2*N*D + 5*N*D/8 B");
+  EXPECT_EQ(formulas("x: bf16[N, D]  w: int4_128[F, D]\ny[N, F] = x * w"),
+            "contraction bf16: 2*N*D*F FLOP, 2*N*D + 33*D*F/64 + 2*N*F B");
   EXPECT_EQ(formulas("x: bf16[N, D]  w: mxfp4[F, D]\ny[N, F] = x * w"),
             "contraction bf16: 2*N*D*F FLOP, 2*N*D + 17*D*F/32 + 2*N*F B");
   EXPECT_EQ(formulas("x: mxfp8[N, D]  w: mxfp4[F, D]\ny[N, F] = x * w"),

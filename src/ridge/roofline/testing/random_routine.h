@@ -190,9 +190,10 @@ class RandomRoutineMaker {
   }
 
   RandomRoutine quantize() {
-    constexpr const char* formats[] = {"e4m3, block = 128", "mxfp8", "mxfp4", "nvfp4"};
-    constexpr int blocks[] = {128, 32, 32, 16};
-    const int format = random_.below(4);
+    constexpr const char* formats[] = {"e4m3, block = 128", "mxfp8",   "mxfp4",          "nvfp4",
+                                       "int4, block = 32",  "int4_64", "u4, block = 128"};
+    constexpr int blocks[] = {128, 32, 32, 16, 32, 64, 128};
+    const int format = random_.below(static_cast<int>(std::size(blocks)));
     RandomRoutine out = with_sizes(fmt::format("x: {}[B, T, D]\nq[{}, D] = quantize(x, {})", dtype(),
                                                random_.below(2) ? "B, T" : "T, B", formats[format]),
                                    "BTD");

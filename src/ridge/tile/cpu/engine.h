@@ -120,10 +120,11 @@ inline constexpr int max_skinny_rows_scaled = 16;    // limit if each pass must 
 inline constexpr int rows_per_tile_group = 64;       // limit of rows of A in one pass of AMX tiles over B along k
 inline constexpr int max_skinny_rows_widened = 16;   // limit if each pass must widen B again
 // Returns the number of units in a k block: the rows of a pass then take half of an L1 of 32 KiB. Rows are packed
-// without gaps, because a power-of-two stride would map all rows to the same cache set.
+// without gaps, because a power-of-two stride would map all rows to the same cache set. Pairs of a k block fill whole
+// blocks with a scale, of 128 elements at most.
 constexpr Index skinny_k_block_units(Index rows) {
   const Index passes = (rows + max_skinny_rows - 1) / max_skinny_rows, each = (rows + passes - 1) / passes;
-  return 4096 / each / 32 * 32;
+  return 4096 / each / 64 * 64;
 }
 
 // Returns the elements of k in one k block of weights that AMX tiles load in place: the rows of A, in tiles of 16, then
@@ -158,8 +159,8 @@ struct Engine {
   Packers left_packers, right_packers;
   void (*skinny_along_k)(const SkinnyArgs&) = nullptr;  // Is null if no function takes few rows
   void (*skinny_across_k)(const SkinnyArgs&) = nullptr;
-  // Takes B along k in blocks of 16 or 32 elements with a scale, and decodes them in registers. `b_stride` is in bytes,
-  // and `b_dtype` is the format of B. Is null if no function does that.
+  // Takes B along k in blocks of 16 to 128 elements with a scale, and decodes them in registers. `b_stride` is in
+  // bytes, and `b_dtype` is the format of B. Is null if no function does that.
   void (*skinny_scaled)(const SkinnyArgs&) = nullptr;
   void (*skinny_packed)(const SkinnyArgs&) = nullptr;  // for packed B; Is null if no function takes few rows
   bool needs_sum_scratch = false;   // true if skinny_across_k and skinny_packed keep sums in scratch, not in C

@@ -50,12 +50,13 @@ constexpr Engine int8_engine{
 
 // Products with up to four rows are memory-bound; for them bf16 pairs need fewer instructions.
 const Engine* pair_engine() { return avx512_bf16_engine(DType::bf16, DType::bf16); }
-constexpr Engine widened_bf16_engine = [] {
-  Engine e = Avx512Widening<Bf16, Bf16>::engine;
+constexpr Engine use_pairs_for_few_rows(Engine e) {
   e.few_rows_engine = pair_engine;
   e.few_row_limits = {4, 4, 4};
   return e;
-}();
+}
+constexpr Engine widened_bf16_engine = use_pairs_for_few_rows(Avx512Widening<Bf16, Bf16>::engine),
+                 integer_blocks_engine = use_pairs_for_few_rows(Avx512Widening<Bf16, float>::engine);
 }  // namespace
 
 const Engine* avx512_engine(DType a, DType b) {
@@ -65,6 +66,7 @@ const Engine* avx512_engine(DType a, DType b) {
 
 const Engine* avx512_widened_bf16_engine(DType a, DType b) {
   if (a == DType::int8 && b == DType::int8) return avx512_bf16_engine(a, b);
+  if (a == DType::bf16 && b == DType::f32) return &integer_blocks_engine;  // see avx512_bf16_engine
   return a == DType::bf16 && b == DType::bf16 ? &widened_bf16_engine : nullptr;
 }
 #else

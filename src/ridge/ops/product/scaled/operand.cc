@@ -10,7 +10,7 @@
 namespace ridge::ops {
 
 BlockScaledOperand::BlockScaledOperand(const MatmulProblem& problem, const void* b)
-    : dtype(multiplied_dtype(problem.b.dtype, problem.a.dtype)),
+    : dtype(decoded_dtype(problem.b.dtype, problem.a.dtype)),
       column_stride(problem.b.col_stride),
       batch_stride(problem.b.batch_stride) {
   along_k = true;

@@ -273,6 +273,18 @@ std::string describe_case(const MatmulCase& c) {
 
 std::string check_case(const MatmulCase& c) { return CaseChecker(c)(); }
 
+// Writes a block of int4 or u4 whose scale is 1 or 2, and whose elements are integers from -4 to 4.
+static void write_small_integers(DType dtype, char* at, std::mt19937& random) {
+  const F16 scale = to_f16(random() % 2 == 0 ? 1 : 2);
+  const unsigned zero = has_zero_points(dtype) ? 4 + random() % 8 : 0;
+  const char zero_bytes[] = {static_cast<char>(zero), 0};
+  std::memcpy(at, &scale, sizeof scale);
+  if (has_zero_points(dtype)) std::memcpy(at + sizeof scale, zero_bytes, sizeof zero_bytes);
+  at += dtype_info(dtype).scale_bits / 8;
+  const auto code = [&] { return (random() % 9 - 4 + zero) & 0xf; };
+  for (int i = 0; i < dtype_info(dtype).block / 2; ++i) at[i] = static_cast<char>(code() | code() << 4);
+}
+
 static void write_scaled_block(DType dtype, char* at, TestValues values, std::mt19937& random) {
   const DTypeInfo& info = dtype_info(dtype);
   if (values != TestValues::integers) {
@@ -281,6 +293,7 @@ static void write_scaled_block(DType dtype, char* at, TestValues values, std::mt
     for (double& value : block) value = normal(random);
     return store_scaled_block(dtype, at, 0, block.data());
   }
+  if (has_integer_blocks(dtype)) return write_small_integers(dtype, at, random);
   // The scale is 1 or 2, and the elements are integers from -4 to 4.
   const int exponent = static_cast<int>(random() % 2);
   const float scale = exponent == 0 ? 1 : 2;
@@ -400,7 +413,8 @@ void choose_epilogue(RandomSource& rng, MatmulCase& c) {
 
 // Makes one operand block-scaled: B or, if there are no groups, sometimes A.
 static void choose_scaled_operand(RandomSource& rng, MatmulProblem& p) {
-  static constexpr DType scaled[] = {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128};
+  static constexpr DType scaled[] = {DType::mxfp8,   DType::mxfp4,    DType::nvfp4, DType::e4m3_128, DType::int4_32,
+                                     DType::int4_64, DType::int4_128, DType::u4_32, DType::u4_64,    DType::u4_128};
   const DType dtype = rng.pick(scaled), other = dtype == DType::e4m3_128 || rng.one_in(2) ? DType::f32 : DType::bf16;
   const Index block = dtype_info(dtype).block;
   p.size.k = (p.size.k + block - 1) / block * block;
