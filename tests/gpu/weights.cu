@@ -292,7 +292,7 @@ class WeightChecker {
   void force_splits(const WeightCase& c, MatmulPlan& plan) const {
     const WeightOnlyTile tile = weight_only_tiles[plan.config];
     const DType weights = (c.weights_are_left ? c.a : c.b).layout.dtype;
-    const ops::ProductSize size = c.call.problem.size;
+    const ProductSize size = c.call.problem.size;
     const std::int64_t stage_k = tile.stage_k(weight_box(weights), count_columns(c.weights_are_left ? size.n : size.m)),
                        stages = (size.k + stage_k - 1) / stage_k;
     if (c.splits == 0 || stages < c.splits ||

@@ -10,7 +10,9 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr DType narrow_dtypes[] = {DType::int8, DType::e4m3, DType::mxfp8, DType::mxfp4, DType::nvfp4};
+constexpr DType narrow_dtypes[] = {DType::int8,  DType::e4m3,    DType::mxfp8,   DType::mxfp4,
+                                   DType::nvfp4, DType::int4_32, DType::int4_64, DType::int4_128,
+                                   DType::u4_32, DType::u4_64,   DType::u4_128};
 
 MatmulCall make_call(DType weights, ProductSize size, DType x = DType::bf16) {
   MatmulCall c;
@@ -28,9 +30,11 @@ TEST(WeightOnlyPlan, ReadsFewRowsOfEveryDtypeInOneWave) {
       const MatmulPlan plan = choose_plan(c, 0, h200_numbers());
       EXPECT_EQ(plan.path, MatmulPlan::Path::weight_only);
       EXPECT_EQ(plan.workspace_bytes, 0u);
-      EXPECT_GE(plan.blocks, 96) << dtype_name(weights) << " " << rows;
-      EXPECT_LE(plan.blocks, 132);
-      EXPECT_EQ(plan.tiles * weight_only_tiles[plan.config].lines, 8192);
+      const int resident = weight_only_block(count_columns(rows)).resident_blocks;
+      EXPECT_GE(plan.blocks, 96 * resident) << dtype_name(weights) << " " << rows;
+      EXPECT_LE(plan.blocks, 132 * resident);
+      EXPECT_GE(plan.tiles * weight_only_tiles[plan.config].lines, 8192);
+      EXPECT_LT((plan.tiles - 1) * weight_only_tiles[plan.config].lines, 8192);
       const double memory_s = min_product_bytes(c.problem) / h200_numbers().memory_bytes_per_s;
       EXPECT_GT(plan.predicted_s, memory_s);
       if (rows <= 16)  // Four bits are limited by their conversion
@@ -41,15 +45,21 @@ TEST(WeightOnlyPlan, ReadsFewRowsOfEveryDtypeInOneWave) {
 
 TEST(WeightOnlyPlan, FitsSharedMemoryAndRegistersOfEveryTile) {
   for (const DType weights : narrow_dtypes)
-    for (const MatmulPlan& plan : list_weight_only_plans(make_call(weights, {64, 4096, 4096}), h200_numbers())) {
-      const WeightOnlyTile tile = weight_only_tiles[plan.config];
-      const int stages = tile.count_stages(weight_box(weights), 8);
-      EXPECT_LE(stages * tile.stage_bytes(weight_box(weights), 8) + tile.sum_bytes(8) + WeightOnlyTile::barrier_bytes,
-                tile::max_shared_bytes);
-      EXPECT_EQ(tile.stage_k(weight_box(weights)) / WeightOnlyTile::warp_k % tile.k_warps(), 0);
-      EXPECT_LE(stages * 16, WeightOnlyTile::barrier_bytes);
-      EXPECT_EQ(weight_box(weights).line_bytes % 16, 0);
-    }
+    for (const int rows : {8, 16, 32, 64})
+      for (const MatmulPlan& plan : list_weight_only_plans(make_call(weights, {rows, 4096, 4096}), h200_numbers())) {
+        const WeightOnlyTile tile = weight_only_tiles[plan.config];
+        const WeightBox box = weight_box(weights);
+        const WeightOnlyBlock block = weight_only_block(rows);
+        const int stages = tile.count_stages(box, rows);
+        EXPECT_GE(stages, min_stages);
+        EXPECT_LE(stages * tile.stage_bytes(box, rows) + tile.sum_bytes(rows) + WeightOnlyTile::barrier_bytes,
+                  block.shared_bytes);
+        EXPECT_LE(block.resident_blocks * (block.shared_bytes + 1024), 228 * 1024);
+        EXPECT_LE(tile.line_groups() * tile.boxes(rows), block.groups);
+        EXPECT_LE(stages * 16, WeightOnlyTile::barrier_bytes);
+        EXPECT_LE(plan.predicted_s,
+                  list_weight_only_plans(make_call(weights, {rows, 4096, 4096}), h200_numbers()).back().predicted_s);
+      }
 }
 
 TEST(WeightOnlyPlan, SplitsShortProductsAmongClusters) {
@@ -67,7 +77,10 @@ TEST(WeightOnlyPlan, RefusesOtherProducts) {
   EXPECT_EQ(reason(make_call(DType::mxfp4, {4, 256, 512}, DType::f16).problem),
             "a: expected bf16 with mxfp4, found f16");
   EXPECT_EQ(reason(make_call(DType::mxfp4, {4, 256, 48}).problem),
-            "mxfp4: expected k and strides in multiples of 32 elements, found 48");
+            "mxfp4: expected k in multiples of 32 elements, found 48");
+  p = make_call(DType::u4_64, {4, 256, 512}).problem;
+  p.b.col_stride = 576;
+  EXPECT_EQ(reason(p), "u4_64: expected lines of 512 elements without gaps, found strides of 576 and 0 elements");
   p = make_call(DType::e4m3, {4, 256, 512}).problem;
   p.b = {DType::e4m3, 256, 1, 0};
   EXPECT_EQ(reason(p), "e4m3: expected elements that are contiguous along k, found a stride of 256");
@@ -83,10 +96,11 @@ TEST(WeightOnlyPlan, RefusesOtherProducts) {
 
 TEST(WeightOnlyPlan, ConvertsLinesThatTheCopyEngineCannotLoad) {
   EXPECT_FALSE(reason_to_convert_weights(make_call(DType::mxfp4, {4, 256, 512}).problem));
-  EXPECT_EQ(reason_to_convert_weights(make_call(DType::mxfp4, {4, 256, 128}).problem).text(),
-            "mxfp4: expected lines at multiples of 16 bytes, found a stride of 68 bytes");
+  EXPECT_FALSE(reason_to_convert_weights(make_call(DType::mxfp4, {64, 256, 96}).problem));
+  EXPECT_EQ(reason_to_convert_weights(make_call(DType::nvfp4, {4, 256, 144}).problem).text(),
+            "nvfp4: expected lines at multiples of 16 bytes, found a stride of 144 elements");
   EXPECT_EQ(reason_to_convert_weights(make_call(DType::int8, {4, 256, 500}).problem).text(),
-            "int8: expected lines at multiples of 16 bytes, found a stride of 500 bytes");
+            "int8: expected lines at multiples of 16 bytes, found a stride of 500 elements");
   EXPECT_FALSE(unsupported_reason(make_call(DType::int8, {4, 256, 500})));  // The kernel itself loads any line
   EXPECT_FALSE(reason_to_convert_weights(transpose_problem(make_call(DType::nvfp4, {4, 256, 512}).problem)));
 }
