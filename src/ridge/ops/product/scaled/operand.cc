@@ -57,27 +57,27 @@ Reason validate_scaled_operand(const MatmulProblem& p) {
   return {};
 }
 
+Reason validate_packed_lines(std::string_view name, const MatrixLayout& x, std::int64_t lines, std::int64_t k,
+                             std::int64_t batch) {
+  if (k == 0) return {};
+  if (x.col_stride != 1) return fmt::format("{}: expected blocks along k, found a stride of {}", name, x.col_stride);
+  const std::int64_t line = lines > 1 ? x.row_stride : k, matrix = batch > 1 ? x.batch_stride : 0;
+  const bool is_packed = line == k && (matrix == 0 || matrix == lines * k),
+             alternates = batch > 1 && matrix == k && (lines <= 1 || line == batch * k);
+  if (is_packed || alternates) return {};
+  return fmt::format("{}: expected lines of {} elements without gaps, found strides of {} and {} elements", name, k,
+                     x.row_stride, x.batch_stride);
+}
+
 Reason validate_scaled_pair(const MatmulProblem& p) {
-  using Planes = BlockPlanes<DType::e4m3_128>;
   if (p.a.dtype != DType::e4m3_128 || p.b.dtype != DType::e4m3_128)
     return fmt::format("expected two operands of e4m3_128, found {} * {}", dtype_name(p.a.dtype),
                        dtype_name(p.b.dtype));
   if (p.grouped || p.windows || p.pixel_windows) return "expected no groups or windows with block-scaled operands";
-  if (p.size.k % Planes::block != 0)
-    return fmt::format("k: expected a multiple of {}, found {}", Planes::block, p.size.k);
-  const auto check = [&](const char* name, const MatrixLayout& x, std::int64_t lines) -> Reason {
-    if (p.size.k > 0 && x.col_stride != 1)
-      return fmt::format("{}: expected blocks along k, found a stride of {}", name, x.col_stride);
-    const std::int64_t k = p.size.k, line = lines > 1 ? x.row_stride : k, matrix = p.batch > 1 ? x.batch_stride : 0;
-    const bool is_packed = line == k && (matrix == 0 || matrix == lines * k),
-               alternates = p.batch > 1 && matrix == k && (lines <= 1 || line == p.batch * k);
-    if (k > 0 && !is_packed && !alternates)
-      return fmt::format("{}: expected lines of {} elements without gaps, found strides of {} and {} elements", name, k,
-                         x.row_stride, x.batch_stride);
-    return {};
-  };
-  if (auto reason = check("a", p.a, p.size.m)) return reason;
-  return check("b", transpose_layout(p.b), p.size.n);
+  if (p.size.k % dtype_info(DType::e4m3_128).block != 0)
+    return fmt::format("k: expected a multiple of {}, found {}", dtype_info(DType::e4m3_128).block, p.size.k);
+  if (auto reason = validate_packed_lines("a", p.a, p.size.m, p.size.k, p.batch)) return reason;
+  return validate_packed_lines("b", transpose_layout(p.b), p.size.n, p.size.k, p.batch);
 }
 
 }  // namespace ridge::ops
