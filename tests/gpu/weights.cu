@@ -166,9 +166,10 @@ WeightCase random_case(Random& r, std::int64_t max_size) {
   const bool takes_f16 = !is_block_scaled(weights) || has_integer_blocks(weights);
   const DType x = takes_f16 && r.one_in(2) ? DType::f16 : DType::bf16;
   const std::int64_t block = std::max(1, dtype_info(weights).block);
+  const std::int64_t multiple = dtype_bits(weights) == 4 ? std::max<std::int64_t>(block, nibble_unit) : block;
   std::int64_t rows = r.size(max_weight_only_rows), lines = r.size(max_size), k = r.size(max_size * 8);
   if (r.one_in(2)) k = (k + 511) / 512 * 512;
-  k = (k + block - 1) / block * block;
+  k = (k + multiple - 1) / multiple * multiple;
   if (r.one_in(40)) k = 0;
   p.batch = r.one_in(5) ? 1 + r.below(3) : 1;
   while (p.batch * rows * lines * k > (1 << 23)) {
@@ -216,6 +217,16 @@ WeightCase random_case(Random& r, std::int64_t max_size) {
   c.candidate = r.below(12) - 1;
   c.splits = r.one_in(2) ? 1 + r.below(tile::max_cluster_splits) : 0;
   return c;
+}
+
+// True if the clusters of a plan with `splits` run at the same time.
+bool has_clusters(const MatmulPlan& plan, int splits, int columns, const ops::DeviceNumbers& device) {
+  return plan.tiles <= weight_only_block(columns).resident_blocks *
+                           ops::cuda::count_concurrent_clusters(splits, device.multiprocessors);
+}
+int count_blocks(const MatmulPlan& plan, int columns, const ops::DeviceNumbers& device) {
+  return static_cast<int>(
+      std::min(plan.tiles * plan.splits, count_weight_only_blocks(columns, device.multiprocessors)));
 }
 
 class WeightChecker {
@@ -293,13 +304,11 @@ class WeightChecker {
     const WeightOnlyTile tile = weight_only_tiles[plan.config];
     const DType weights = (c.weights_are_left ? c.a : c.b).layout.dtype;
     const ProductSize size = c.call.problem.size;
-    const std::int64_t stage_k = tile.stage_k(weight_box(weights), count_columns(c.weights_are_left ? size.n : size.m)),
-                       stages = (size.k + stage_k - 1) / stage_k;
-    if (c.splits == 0 || stages < c.splits ||
-        plan.tiles > ops::cuda::count_concurrent_clusters(c.splits, device_.multiprocessors))
-      return;
+    const int columns = count_columns(c.weights_are_left ? size.n : size.m);
+    const std::int64_t stage_k = tile.stage_k(weight_box(weights), columns), stages = (size.k + stage_k - 1) / stage_k;
+    if (c.splits == 0 || stages < c.splits || !has_clusters(plan, c.splits, columns, device_)) return;
     plan.splits = c.splits;
-    plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * c.splits, device_.multiprocessors));
+    plan.blocks = count_blocks(plan, columns, device_);
   }
   static std::string describe(const WeightCase& c) {
     const MatmulProblem& p = c.call.problem;
@@ -468,10 +477,10 @@ int time_weights(int argc, char** argv) {
       const int chosen = plan.splits;
       if (plan.predicted_s > 2 * list_weight_only_plans(call, device).front().predicted_s) break;
       for (int splits = 1; splits <= tile::max_cluster_splits; ++splits) {
-        if (splits > 1 && plan.tiles > ops::cuda::count_concurrent_clusters(splits, device.multiprocessors)) break;
+        if (splits > 1 && !has_clusters(plan, splits, count_columns(rows), device)) break;
         if (splits != chosen && splits != chosen - 1 && splits != chosen + 1) continue;
         plan.splits = splits;
-        plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * splits, device.multiprocessors));
+        plan.blocks = count_blocks(plan, count_columns(rows), device);
         cudaGraph_t graph;
         cudaGraphExec_t recorded;
         check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "recording");

@@ -98,7 +98,7 @@ TEST(WeightOnlyPlan, ConvertsLinesThatTheCopyEngineCannotLoad) {
   EXPECT_FALSE(reason_to_convert_weights(make_call(DType::mxfp4, {4, 256, 512}).problem));
   EXPECT_FALSE(reason_to_convert_weights(make_call(DType::mxfp4, {64, 256, 96}).problem));
   EXPECT_EQ(reason_to_convert_weights(make_call(DType::nvfp4, {4, 256, 144}).problem).text(),
-            "nvfp4: expected lines at multiples of 16 bytes, found a stride of 144 elements");
+            "nvfp4: expected k in multiples of 32 elements, found 144");
   EXPECT_EQ(reason_to_convert_weights(make_call(DType::int8, {4, 256, 500}).problem).text(),
             "int8: expected lines at multiples of 16 bytes, found a stride of 500 elements");
   EXPECT_FALSE(unsupported_reason(make_call(DType::int8, {4, 256, 500})));  // The kernel itself loads any line

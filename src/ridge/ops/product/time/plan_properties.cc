@@ -87,7 +87,7 @@ PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& p
     const bool is_left = is_narrow_weight(problem.a.dtype);
     const std::int64_t rows = is_left ? problem.size.n : problem.size.m,
                        lines = is_left ? problem.size.m : problem.size.n;
-    out.concurrent_items = device.multiprocessors * weight_only_block(count_columns(rows)).resident_blocks;
+    out.concurrent_items = count_weight_only_blocks(count_columns(rows), device.multiprocessors);
     out.outside_fraction = 1 - as_double(problem.batch * rows) * as_double(lines) /
                                    (as_double(plan.tiles) * tile.lines * count_columns(rows));
   }

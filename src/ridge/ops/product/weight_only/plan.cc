@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/ceil_div.h"
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/closed_form.h"
@@ -29,9 +30,9 @@ static Reason validate_weights_on_the_right(const MatmulProblem& p) {
   if (std::max({p.batch, p.size.n, p.size.k}) > cuda::max_kernel_count)
     return fmt::format("expected sizes of at most {} with {}", cuda::max_kernel_count, dtype_name(weights));
   if (!is_block_scaled(weights)) return {};
-  const std::int64_t block = dtype_info(weights).block;
-  if (p.size.k % block != 0)
-    return fmt::format("{}: expected k in multiples of {} elements, found {}", dtype_name(weights), block, p.size.k);
+  const std::int64_t multiple = std::max(dtype_info(weights).block, nibble_unit);
+  if (p.size.k % multiple != 0)
+    return fmt::format("{}: expected k in multiples of {} elements, found {}", dtype_name(weights), multiple, p.size.k);
   return validate_packed_lines(dtype_name(weights), lines, p.size.n, p.size.k, p.batch);
 }
 
@@ -92,11 +93,11 @@ double predict_seconds(const TileProblem& t, double min_bytes, const WeightOnlyT
                        const DeviceNumbers& device) {
   const KernelConstants& f = kernel_constants();
   const auto [weights, x] = narrow_operands(t);
-  const int columns = count_columns(x.extent), resident = weight_only_block(columns).resident_blocks;
+  const int columns = count_columns(x.extent);
   const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines}),
                      stage_k = tile.stage_k(weight_box(weights.dtype), columns);
   const std::int64_t stages = ceil_div(t.size.k, stage_k), items = t.batch * line_tiles * splits;
-  const double waves = to_double(ceil_div(items, std::int64_t{device.multiprocessors} * resident));
+  const double waves = to_double(ceil_div(items, count_weight_only_blocks(columns, device.multiprocessors)));
   const double parts = to_double(ceil_div(stages, std::int64_t{splits}) * weight_box(weights.dtype).k) / 128;
   const double multiply_s = waves * parts * part_cycles_of(weights.dtype, columns) / device.busy_clock_hz;
   const double x_bytes = to_double(t.batch * line_tiles) * to_double(x.extent * t.size.k) * operand_bytes(x.dtype);
@@ -118,7 +119,8 @@ std::optional<MatmulPlan> choose_splits(const TileProblem& t, double min_bytes, 
   MatmulPlan best{MatmulPlan::Path::weight_only, config, t.d_transposed};
   best.tiles = line_tiles * t.batch;
   const std::int64_t stages = ceil_div(t.size.k, std::int64_t{tile.stage_k(weight_box(weights.dtype), columns)});
-  const std::int64_t resident = weight_only_block(columns).resident_blocks, slots = device.multiprocessors * resident;
+  const std::int64_t resident = weight_only_block(columns).resident_blocks,
+                     slots = count_weight_only_blocks(columns, device.multiprocessors);
   for (int splits = 1; splits <= tile::max_cluster_splits; ++splits) {
     const std::int64_t blocks = best.tiles * splits;
     const bool has_clusters = best.tiles <= resident * count_concurrent_clusters(splits, device.multiprocessors);

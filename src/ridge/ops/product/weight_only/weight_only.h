@@ -37,6 +37,11 @@ constexpr WeightOnlyBlock weight_only_block(int columns) {
   return {2, 2, (tile::max_shared_bytes + reserved_bytes) / 2 - reserved_bytes};
 }
 
+// Returns how many blocks run at the same time.
+constexpr std::int64_t count_weight_only_blocks(int columns, int multiprocessors) {
+  return std::int64_t{multiprocessors} * weight_only_block(columns).resident_blocks;
+}
+
 // The lines and stages of a block's tile. A group multiplies 64 lines; where a tile has fewer lines than all groups,
 // the groups of the same lines divide the boxes of a stage among them. `columns` is 8, 16, 32 or 64.
 struct WeightOnlyTile {
