@@ -483,6 +483,8 @@ __global__ void __launch_bounds__(BlockShape<columns>::threads, BlockShape<colum
     kernel.multiply();
   } else {
     sm90::decrease_registers<Shape::loading_registers>();
+    if (warp == loading_warp && p.weights.by_engine) sm90::prefetch_map(&p.weights.map);
+    if (warp == loading_warp + 1 && p.x.by_engine) sm90::prefetch_map(&p.x.map);
     if (warp == loading_warp)
       kernel.load_weights();
     else
