@@ -82,7 +82,7 @@ class CaseTensors {
       memory.push_back(std::make_unique<GuardedMemory>(
           each.data->size(), random_.flip() ? GuardedMemory::Side::before : GuardedMemory::Side::after));
       std::vector<char> bytes(each.data->data(), each.data->data() + each.data->size());
-      if (has_planes_on_devices(each.dtype)) {
+      if (is_block_scaled(each.dtype)) {
         const std::int64_t blocks = count_blocks(each);
         split_blocks(each.dtype, each.data->data(), blocks, bytes.data(), bytes.data() + plane_bytes(each));
       }
@@ -97,7 +97,7 @@ class CaseTensors {
     run_on_device(l, device);
     check_cuda(cudaMemcpy(again.data(), memory.back()->data(), found.size(), cudaMemcpyDeviceToHost), "copying back");
     if (std::memcmp(found.data(), again.data(), found.size()) != 0) return static_cast<std::int64_t>(found.size());
-    if (has_planes_on_devices(tensors_.back().dtype)) {
+    if (is_block_scaled(tensors_.back().dtype)) {
       const std::vector<char> planes(found.data(), found.data() + found.size());
       const std::int64_t blocks = count_blocks(tensors_.back());
       const HostTensor& result = tensors_.back();

@@ -90,11 +90,12 @@ for result in int32 bf16; do
 done
 check "x: int8[M, K]  w: int8[N, K]  s: f32[M]  t: f32[N]"$'\n'"h: f32[M, N] = x * w"$'\n'"y: bf16[M, N] = h * s * t" -d M=200 -d N=520 -d K=640
 # Narrow weights, converted in registers or in memory.
-for weights in int8 e4m3 mxfp8 mxfp4 nvfp4; do
+for weights in int8 e4m3 mxfp8 mxfp4 nvfp4 int4_32 int4_128 u4_64; do
   for rows in 1 32 33 65; do
     check "x: bf16[M, K]  w: ${weights}[N, K]"$'\n'"y: bf16[M, N] = x * w" -d "M=$rows" -d N=130 -d K=512
   done
   check "x: bf16[M, K]  w: ${weights}[N, K]"$'\n'"y: bf16[M, N] = x * w" --tune -d M=8 -d N=130 -d K=512
+  check "x: f16[M, K]  w: ${weights}[N, K]"$'\n'"y: f16[M, N] = x * w" -d M=9 -d N=130 -d K=384
 done
 # Batches of products with few rows or one column, whose other operand is contiguous along k or n.
 for dtype in bf16 f16; do
@@ -288,7 +289,7 @@ for dtype in f32 bf16 f16; do
     check "a: ${dtype}[N, D]  x: ${dtype}[N, T, D]"$'\n'"h: ${dtype}[N, T, D] = scan(tanh(a * h) + x over T)" -d N=5 -d "D=$d" -d T=90
     check "a: ${dtype}[N, D]  x: ${dtype}[N, D, T]"$'\n'"h: f32[N, D, T] = scan(sigmoid(a) * h + x over T)" -d N=5 -d "D=$d" -d T=77
   done
-  for format in mxfp8 mxfp4 nvfp4 'e4m3, block = 128'; do
+  for format in mxfp8 mxfp4 nvfp4 'e4m3, block = 128' 'int4, block = 64' 'u4, block = 32'; do
     check "x: ${dtype}[N, D]"$'\n'"q[N, D] = quantize(x, $format)" -d N=77 -d D=384
   done
   check "x: ${dtype}[N, C, H, W]  w: ${dtype}[C, 1, 3, 3]"$'\n'"y: ${dtype}[N, C, H, W] = conv(x, w, padding = 1, groups = C)" -d N=3 -d C=17 -d H=30 -d W=41
@@ -321,7 +322,7 @@ for channels in 64 17; do
     check "x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]  v: bf16[M, K, 3, 3]"$'\na[N, K, H, W] = conv(x, w, padding = 1)\nb[N, K, P, Q] = '"$pool"$'(a over H, W, window = 3, stride = 2, padding = 1)\ny: bf16[N, M, P, Q] = conv(b, v, padding = 1)' -d N=2 -d C=16 -d K=$channels -d M=24 -d H=30 -d W=41 -d P=15 -d Q=21
   done
 done
-for format in mxfp8 mxfp4 nvfp4 e4m3_128; do
+for format in mxfp8 mxfp4 nvfp4 e4m3_128 int4_128 u4_64; do
   check "x: bf16[B, D]  w: ${format}[F, D]"$'\ny: bf16[B, F] = x * w' -d B=65 -d D=640 -d F=264
 done
 for format in mxfp8 e4m3_128; do

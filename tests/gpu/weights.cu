@@ -290,7 +290,7 @@ class WeightChecker {
       std::exit(2);
     }
     std::vector<std::uint8_t> bytes = m.memory;
-    if (const DType dtype = m.layout.dtype; has_planes_on_devices(dtype)) {
+    if (const DType dtype = m.layout.dtype; is_block_scaled(dtype)) {
       const std::int64_t elements = m.rows * m.cols * (m.layout.batch_stride == 0 ? 1 : m.batch);
       std::uint8_t* const planes = bytes.data() + margin + m.shift;
       split_blocks(dtype, m.data(), elements / dtype_info(dtype).block, planes,

@@ -37,6 +37,8 @@ Result<std::vector<TimedWeights>> read_weights(const std::string& root, const st
     if (tile == cuda::weight_only_tiles.end())
       return input_error(fmt::format("'{}': expected a tile of 16 to 256 lines, found {}", path, cells[4]));
     x.config = static_cast<int>(tile - cuda::weight_only_tiles.begin());
+    if (tile->count_stages(cuda::weight_box(*weights), cuda::count_columns(m)) < cuda::min_stages)
+      return input_error(fmt::format("'{}': expected fewer lines for {} rows, found {}", path, m, cells[4]));
     out.push_back(x);
   }
   if (out.empty()) return input_error(fmt::format("'{}': expected timings, found none", path));

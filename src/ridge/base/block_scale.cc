@@ -128,7 +128,7 @@ void store_integer_block(DType dtype, std::uint8_t* at, const double* values) {
 }
 
 // Changes the order of a unit of 16 bytes between that of hosts, in which byte i has elements 2i and 2i + 1, and that
-// of `nibble_on_devices`.
+// of `find_nibble_on_device`.
 constexpr int unit_bytes = nibble_unit / 2;
 void order_unit_for_device(std::uint8_t* unit) {
   std::uint32_t words[4] = {};

@@ -130,7 +130,7 @@ class ProductComparison {
     set_count_ = std::max<std::int64_t>(
         1, std::min({cold_bytes / (a_bytes_ + b_bytes_ + d_bytes_) + 1, pool_bytes / (a_bytes_ + b_bytes_),
                      output_bytes / d_bytes_, std::int64_t{512}}));
-    if (has_planes_on_devices(s.dtype)) RIDGE_TRY_STATUS(fill_scales(s));
+    if (s.dtype == DType::e4m3_128) RIDGE_TRY_STATUS(fill_scales(s));
     const double busy = 4096.0 * device_.multiprocessors * device_.busy_clock_hz;  // FLOP/s
     const double estimate =
         std::max(s.flops() / busy, static_cast<double>(a_bytes_ + b_bytes_ + d_bytes_) / device_.memory_bytes_per_s) +
@@ -325,8 +325,7 @@ Result<Comparison> compare_device_products(const std::vector<BenchmarkShape>& sh
   const auto machine = guess_device_machine(properties);
   std::vector<BenchmarkShape> timed;
   for (const BenchmarkShape& shape : shapes)
-    if ((RandomDTypes::contains(shape.dtype) || has_planes_on_devices(shape.dtype)) &&
-        ProductComparison::fits_pool(shape))
+    if ((RandomDTypes::contains(shape.dtype) || shape.dtype == DType::e4m3_128) && ProductComparison::fits_pool(shape))
       timed.push_back(shape);
   RIDGE_TRY_STATUS(time_rows(out, timed, options, [&](const BenchmarkShape& shape) {
     const double per_cycle = machine ? matrix_flops_per_cycle(*machine, shape.dtype).value_or(0) : 0;

@@ -46,14 +46,14 @@ class HostTransfer {
   }
 
   Status copy_to_device(const Array& from, std::byte* to) const {
-    if (has_planes_on_devices(from.dtype)) return copy_blocks_to_device(from, to);
+    if (is_block_scaled(from.dtype)) return copy_blocks_to_device(from, to);
     return for_each_part(array_bytes(from), 1, [&](std::int64_t at, std::int64_t bytes) -> Status {
       std::memcpy(pinned_.data(), from.data + at, bytes);
       return wait_after(queue_.copy(to + at, pinned_.data(), bytes));
     });
   }
   Status copy_to_host(const std::byte* from, const Array& to) const {
-    if (has_planes_on_devices(to.dtype)) return copy_blocks_to_host(from, to);
+    if (is_block_scaled(to.dtype)) return copy_blocks_to_host(from, to);
     return for_each_part(array_bytes(to), 1, [&](std::int64_t at, std::int64_t bytes) -> Status {
       RIDGE_TRY_STATUS(wait_after(queue_.copy(pinned_.data(), from + at, bytes)));
       std::memcpy(to.data + at, pinned_.data(), bytes);

@@ -247,7 +247,8 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
 }
 
 // Multiplies as any product or, without a sum, as a chain. On a device the product reads two operands of e4m3_128 as
-// they are stored. On a CPU the product converts at most one block-scaled operand. All others are converted first.
+// they are stored, and narrow weights. On a CPU the product converts at most one block-scaled operand. All others are
+// converted first.
 void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
   if (can_multiply_scaled_pair(to, c)) return lower_contraction(to, group, c);
   const View left = to.view_of(c.left), right = to.view_of(c.right);

@@ -248,16 +248,18 @@ TEST(Plan, MultipliesNarrowWeightsAsTheyAreStoredOnDevices) {
     EXPECT_TRUE(plan.ok()) << text;
     return plan.ok() ? plan->steps : std::vector<PlanStep>{};
   };
-  for (const std::string weights : {"int8", "e4m3", "mxfp8", "mxfp4", "nvfp4"}) {
+  for (const std::string weights : {"int8", "e4m3", "mxfp8", "mxfp4", "nvfp4", "int4_64", "u4_128"}) {
     const std::string text = "x: bf16[N, D]  w: " + weights + "[F, D]\ny: bf16[N, F] = x * w";
-    const std::int64_t row_limit = weights.starts_with("mx") ? 32 : 64;
-    const std::vector<PlanStep> few = steps_of(text, row_limit), many = steps_of(text, row_limit + 1);
+    const std::vector<PlanStep> few = steps_of(text, 64), many = steps_of(text, 65);
     ASSERT_EQ(few.size(), 1u) << text;
     EXPECT_EQ(dtype_name(std::get<ops::MatmulProblem>(few[0].kernel).b.dtype), weights);
     ASSERT_EQ(many.size(), 2u) << text;
     EXPECT_TRUE(std::holds_alternative<ops::DequantizeLoops>(many[0].kernel)) << text;
     EXPECT_EQ(std::get<ops::MatmulProblem>(many[1].kernel).b.dtype, DType::bf16);
   }
+  const std::vector<PlanStep> half = steps_of("x: f16[N, D]  w: u4_32[F, D]\ny: f16[N, F] = x * w", 65);
+  ASSERT_EQ(half.size(), 2u);
+  EXPECT_EQ(std::get<ops::DequantizeLoops>(half[0].kernel).result, DType::f16);
   const std::vector<PlanStep> left = steps_of("x: f16[N, D]  w: int8[F, D]\ny: f16[F, N] = w * x", 8);
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(std::get<ops::MatmulProblem>(left[0].kernel).a.dtype, DType::int8);

@@ -100,6 +100,16 @@ Status DeviceSteps::write_scattered_indices(int buffer, std::int64_t extent) con
   return queue_.synchronize();
 }
 
+// Bytes of random e4m3 are random elements of 4 bits, too. A scale of bytes of 0x38 is 1 as e4m3, and as a power of
+// two, f16 or f32 so small that sums stay finite.
+Status DeviceSteps::fill_blocks(int index) const {
+  const PlanBuffer& buffer = plan().buffers[static_cast<std::size_t>(index)];
+  const std::int64_t element_bytes = element_plane_bytes(buffer.dtype, buffer.elements);
+  auto* const data = static_cast<std::byte*>(addresses_[static_cast<std::size_t>(index)]);
+  RIDGE_TRY_STATUS(queue_.fill_normal(data, DType::e4m3, element_bytes, static_cast<std::uint32_t>(index)));
+  return queue_.set_bytes(data + element_bytes, 0x38, buffer.size_bytes() - element_bytes);
+}
+
 Status DeviceSteps::fill_normal() {
   for (std::size_t i = 0; i < plan().buffers.size(); ++i) {
     const PlanBuffer& buffer = plan().buffers[i];
@@ -110,10 +120,8 @@ Status DeviceSteps::fill_normal() {
     }
     // Other buffers have lengths, or no kernel reads them. 1 in every byte of an integer is at least 2^24, which means
     // the full length.
-    // Bytes of random e4m3 are scales of moderate size in every format, and random elements of 4 bits.
-    if (has_planes_on_devices(buffer.dtype)) {
-      RIDGE_TRY_STATUS(
-          queue_.fill_normal(addresses_[i], DType::e4m3, buffer.size_bytes(), static_cast<std::uint32_t>(i)));
+    if (is_block_scaled(buffer.dtype)) {
+      RIDGE_TRY_STATUS(fill_blocks(static_cast<int>(i)));
       continue;
     }
     const Status done =

@@ -48,6 +48,7 @@ class DeviceSteps {
   Status prepare_workspace();          // allocates the workspace, zeroes its counters and writes index buffers
   Status write_index_buffers() const;  // fills buffers that hold index(T)
   Status write_scattered_indices(int buffer, std::int64_t extent) const;
+  Status fill_blocks(int buffer) const;
   Status queue_steps(CUstream_st* stream, std::optional<int> group, const BufferAddresses& addresses) const;
   Result<std::vector<BufferAddresses>> make_rotating_copies(std::optional<int> group,
                                                             std::vector<device::DeviceBuffer>& pool) const;

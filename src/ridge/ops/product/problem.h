@@ -64,11 +64,11 @@ struct PixelWindows {
 
 // D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros). call.h
 // lists the dtypes. A or B may be block-scaled (base/block_scale.h) on a CPU, with blocks along k: see
-// `validate_scaled_operand`. On a device both may be e4m3_128: see `validate_scaled_pair`. If `grouped`, A and D are
-// one matrix each, whose m rows are divided into `batch` consecutive groups; product i uses the rows of group i,
-// possibly none (experts, sequences of different lengths). `MatmulCall::starts` has the first rows of the groups. If
-// `windows` is given, no memory holds B, and if `pixel_windows` is given, no memory holds A: see above. CPUs support
-// the former and Hopper the latter.
+// `validate_scaled_operand`. On a device both may be e4m3_128, or one may be narrow weights: see `validate_scaled_pair`
+// and `validate_narrow_weights`. If `grouped`, A and D are one matrix each, whose m rows are divided into `batch`
+// consecutive groups; product i uses the rows of group i, possibly none (experts, sequences of different lengths).
+// `MatmulCall::starts` has the first rows of the groups. If `windows` is given, no memory holds B, and if
+// `pixel_windows` is given, no memory holds A: see above. CPUs support the former and Hopper the latter.
 struct MatmulProblem {
   std::int64_t batch = 1;
   ProductSize size;

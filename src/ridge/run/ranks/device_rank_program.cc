@@ -147,7 +147,7 @@ Status DeviceRankProgram::upload_slots() const {
     if (!rank_program_->is_stored(slot) || bytes_of(rank_program_->slot_array(slot)) == 0) continue;
     const Array array = rank_program_->slot_array(slot);
     std::vector<std::byte> planes;
-    if (has_planes_on_devices(array.dtype)) {
+    if (is_block_scaled(array.dtype)) {
       planes.resize(static_cast<std::size_t>(bytes_of(array)));
       split_blocks(array.dtype, array.data, array.elements / dtype_info(array.dtype).block, planes.data(),
                    planes.data() + element_plane_bytes(array.dtype, array.elements));
@@ -169,7 +169,7 @@ Status DeviceRankProgram::download_slots() const {
     const Array array = rank_program_->slot_array(slot);
     RIDGE_TRY_STATUS(queue_.copy(array.data, slots_.address_of(slot), bytes_of(array)));
     RIDGE_TRY_STATUS(queue_.synchronize());
-    if (has_planes_on_devices(array.dtype)) {
+    if (is_block_scaled(array.dtype)) {
       const std::vector<std::byte> planes(array.data, array.data + bytes_of(array));
       join_blocks(array.dtype, planes.data(), planes.data() + element_plane_bytes(array.dtype, array.elements),
                   array.elements / dtype_info(array.dtype).block, array.data);

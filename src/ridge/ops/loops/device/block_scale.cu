@@ -297,7 +297,7 @@ template <class F> void with_narrow_format(DType dtype, const F& f) {
 }
 
 Status check_alignment(DType dtype, const void* blocks) {
-  if (!has_planes_on_devices(dtype) || reinterpret_cast<std::uintptr_t>(blocks) % 16 == 0) return Done{};
+  if (!is_block_scaled(dtype) || reinterpret_cast<std::uintptr_t>(blocks) % 16 == 0) return Done{};
   return input_error(
       "expected the address of " + std::string(dtype_name(dtype)) + " on a device to be a multiple of 16 bytes",
       "allocate it as a tensor of its own");

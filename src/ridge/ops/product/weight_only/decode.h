@@ -13,7 +13,8 @@
 
 namespace ridge::ops::cuda {
 
-// Steps of k that a thread converts together, a part of a box. `columns` sums and many scales leave fewer registers.
+// Steps of k that a thread converts together, a part of a box. Parts are shorter where sums of 64 columns or many
+// scales need registers.
 template <DType weights, int columns> struct WeightParts {
   static constexpr WeightBox box = weight_box(weights);
   static constexpr int bits = dtype_bits(weights), block = is_block_scaled(weights) ? dtype_info(weights).block : 0;

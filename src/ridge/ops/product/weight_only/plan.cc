@@ -59,9 +59,15 @@ Reason reason_to_convert_weights(const MatmulProblem& p) {
                                   .line_stride = lines.row_stride,
                                   .batch_stride = lines.batch_stride};
   if (weights.extent < 8) return fmt::format("expected at least 8 lines of weights, found {}", weights.extent);
-  if (cuda::can_engine_read_weights(weights, p.batch)) return {};
-  return fmt::format("{}: expected lines at multiples of 16 bytes, found a stride of {} elements",
-                     dtype_name(lines.dtype), lines.row_stride);
+  const auto count_bytes = [&](std::int64_t elements) { return elements * dtype_bits(lines.dtype) / 8; };
+  if (!cuda::can_engine_read_weights(weights, p.batch))
+    return fmt::format("{}: expected lines and matrices at multiples of 16 bytes, found strides of {} and {} bytes",
+                       dtype_name(lines.dtype), count_bytes(lines.row_stride), count_bytes(lines.batch_stride));
+  const std::int64_t scale_bytes = stored_bytes(lines.dtype, p.size.k) - count_bytes(p.size.k);
+  if (is_block_scaled(lines.dtype) && scale_bytes % 4 != 0)
+    return fmt::format("{}: expected a multiple of 4 bytes of scales for each line, found {}", dtype_name(lines.dtype),
+                       scale_bytes);
+  return {};
 }
 
 namespace cuda {
@@ -72,12 +78,12 @@ double to_double(std::int64_t x) { return static_cast<double>(x); }
 struct NarrowOperands {
   TileOperand weights, x;
 };
-NarrowOperands narrow_operands(const TileProblem& t) {
+NarrowOperands find_operands(const TileProblem& t) {
   return is_narrow_weight(t.a.dtype) ? NarrowOperands{t.a, t.b} : NarrowOperands{t.b, t.a};
 }
 
 // Returns the cycles of a block for 128 elements of k of its tile. All groups of warps work at the same time.
-double part_cycles_of(DType weights, int columns) {
+double count_part_cycles(DType weights, int columns) {
   const KernelConstants& f = kernel_constants();
   double out = columns / 8 * f.weight_group_cycles;
   if (columns > 16) out += f.weight_wgmma_cycles;
@@ -92,14 +98,14 @@ double part_cycles_of(DType weights, int columns) {
 double predict_seconds(const TileProblem& t, double min_bytes, const WeightOnlyTile& tile, int splits,
                        const DeviceNumbers& device) {
   const KernelConstants& f = kernel_constants();
-  const auto [weights, x] = narrow_operands(t);
+  const auto [weights, x] = find_operands(t);
   const int columns = count_columns(x.extent);
   const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines}),
                      stage_k = tile.stage_k(weight_box(weights.dtype), columns);
   const std::int64_t stages = ceil_div(t.size.k, stage_k), items = t.batch * line_tiles * splits;
   const double waves = to_double(ceil_div(items, count_weight_only_blocks(columns, device.multiprocessors)));
   const double parts = to_double(ceil_div(stages, std::int64_t{splits}) * weight_box(weights.dtype).k) / 128;
-  const double multiply_s = waves * parts * part_cycles_of(weights.dtype, columns) / device.busy_clock_hz;
+  const double multiply_s = waves * parts * count_part_cycles(weights.dtype, columns) / device.busy_clock_hz;
   const double x_bytes = to_double(t.batch * line_tiles) * to_double(x.extent * t.size.k) * operand_bytes(x.dtype);
   const double wait_s = (f.weight_wait_cycles + (splits - 1) * f.weight_split_cycles) / device.clock_hz;
   return device.launch_s + wait_s +
@@ -111,7 +117,7 @@ double predict_seconds(const TileProblem& t, double min_bytes, const WeightOnlyT
 std::optional<MatmulPlan> choose_splits(const TileProblem& t, double min_bytes, int config,
                                         const DeviceNumbers& device) {
   const WeightOnlyTile tile = weight_only_tiles[config];
-  const auto [weights, x] = narrow_operands(t);
+  const auto [weights, x] = find_operands(t);
   const int columns = count_columns(x.extent);
   if (tile.count_stages(weight_box(weights.dtype), columns) < min_stages) return std::nullopt;
   const std::int64_t line_tiles = ceil_div(weights.extent, std::int64_t{tile.lines});

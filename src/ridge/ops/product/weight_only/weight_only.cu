@@ -29,8 +29,8 @@ namespace sm90 = tile::sm90;
 using Tile = WeightOnlyTile;
 
 constexpr int warp_threads = 32, group_threads = 4 * warp_threads;
-constexpr int scale_threads = 3 * warp_threads;   // Load activations and scales
-constexpr int added_barrier = 1;                  // The warps that multiply
+constexpr int scale_threads = 3 * warp_threads;   // Threads that load activations and scales
+constexpr int added_barrier = 1;                  // Barrier of the warps that multiply
 constexpr int atom_k = 64, atom_row_bytes = 128;  // Activations that the copy engine loads together, swizzled
 
 // Threads of a kernel, and registers of each.
@@ -75,7 +75,7 @@ struct WeightOnlyArgs {
 struct BlockWork {
   int line_tile = 0, batch = 0, first = 0, end = 0;
 };
-TILE_FN BlockWork work_of(const WeightOnlyArgs& p, int item) {
+TILE_FN BlockWork find_work(const WeightOnlyArgs& p, int item) {
   const int rank = static_cast<int>(blockIdx.x) % p.splits;
   const auto edge = [&](int i) { return static_cast<int>(Index{p.stages} * i / p.splits); };
   return {item % p.line_tiles, item / p.line_tiles, edge(rank), edge(rank + 1)};
@@ -83,7 +83,7 @@ TILE_FN BlockWork work_of(const WeightOnlyArgs& p, int item) {
 template <class Work> TILE_FN void for_each_item(const WeightOnlyArgs& p, const Work& work) {
   for (int item = static_cast<int>(blockIdx.x) / p.splits; item < p.items;
        item += static_cast<int>(gridDim.x) / p.splits)
-    work(work_of(p, item));
+    work(find_work(p, item));
 }
 
 struct RingPosition {
@@ -185,45 +185,37 @@ template <DType weights, class T, int columns> struct WeightOnlyKernel {
     }
   }
 
-  // Loads the activations, by one warp, and the scales of all stages. What lies beyond the last element is filled up
-  // with zeros.
-  TILE_FN void load_activations_and_scales(bool loads_activations) const {
+  // Loads the activations and the scales of all stages. Elements beyond the last are zeros. Each way to copy has its
+  // own loop, since one with all of them needs more registers than these warps have.
+  TILE_FN void load_activations_and_scales() const {
     sm90::wait_for_earlier_kernels();
-    if (!p.x.by_engine || p.weights.scale_copy < 4) return load_slowly(loads_activations);
     if constexpr (Parts::block == 0) {
-      load_without_scales(loads_activations);
+      p.x.by_engine ? load_stages<0, true>() : load_stages<0, false>();
+    } else if (!p.x.by_engine) {
+      p.weights.scale_copy < 4 ? load_stages<1, false>() : load_stages<4, false>();
     } else {
       switch (p.weights.scale_copy) {
-        case 16: return load_with_scales<16>(loads_activations);
-        case 8: return load_with_scales<8>(loads_activations);
-        default: return load_with_scales<4>(loads_activations);
+        case 16: return load_stages<16, true>();
+        case 8: return load_stages<8, true>();
+        case 4: return load_stages<4, true>();
+        default: return load_stages<1, true>();
       }
     }
   }
-  TILE_FN void load_without_scales(bool loads_activations) const {
+  // Scales are copied `bytes` at a time, single bytes with waiting; 0 if there are none.
+  template <int bytes, bool by_engine> TILE_FN void load_stages() const {
     for_each_stage([&](int slot, const BlockWork& work, int stage) {
-      if (loads_activations && threadIdx.x % warp_threads == 0) request_activations(slot, work, stage);
-      sm90::arrive_mbarrier(full(slot));
-    });
-  }
-  template <int bytes> TILE_FN void load_with_scales(bool loads_activations) const {
-    for_each_stage([&](int slot, const BlockWork& work, int stage) {
-      if (loads_activations && threadIdx.x % warp_threads == 0) request_activations(slot, work, stage);
-      copy_scales<bytes>(slot_at(slot) + scale_place, work, stage);
-      sm90::arrive_after_copies(full(slot));
-    });
-  }
-  // Loads by elements and bytes, from any address.
-  TILE_FN void load_slowly(bool loads_activations) const {
-    for_each_stage([&](int slot, const BlockWork& work, int stage) {
-      if (loads_activations) {
+      if constexpr (!by_engine) {
         copy_activations(slot_at(slot) + weight_bytes, work, stage);
         sm90::fence_shared_proxy();
+      } else if (scale_thread() == 0) {
+        request_activations(slot, work, stage);
       }
-      if constexpr (Parts::block > 0) copy_scales<1>(slot_at(slot) + scale_place, work, stage);
-      sm90::arrive_mbarrier(full(slot));
+      if constexpr (bytes > 0) copy_scales<bytes>(slot_at(slot) + scale_place, work, stage);
+      bytes > 1 ? sm90::arrive_after_copies(full(slot)) : sm90::arrive_mbarrier(full(slot));
     });
   }
+  TILE_FN static int scale_thread() { return static_cast<int>(threadIdx.x) - multiplying_threads - warp_threads; }
   TILE_FN void request_activations(int slot, const BlockWork& work, int stage) const {
     const int atoms = boxes * box_atoms;
     sm90::expect_bytes(full(slot), atoms * atom_bytes);
@@ -234,7 +226,7 @@ template <DType weights, class T, int columns> struct WeightOnlyKernel {
   TILE_FN void copy_activations(std::uint8_t* to, const BlockWork& work, int stage) const {
     const std::uint16_t* const from = p.x.data + work.batch * p.x.batch_stride;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x) % warp_threads; i < columns * stage_k; i += warp_threads) {
+    for (int i = scale_thread(); i < columns * stage_k; i += scale_threads) {
       const int row = i / stage_k, in_stage = i % stage_k, element = in_stage % atom_k;
       const Index k = Index{stage} * stage_k + in_stage;
       const bool exists = row < p.x.rows && k < p.k;
@@ -254,8 +246,7 @@ template <DType weights, class T, int columns> struct WeightOnlyKernel {
     const int left_bytes =
         static_cast<int>(min(p.weights.stored_scale_bytes - Index{stage} * line_bytes, Index{line_bytes}));
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x) - multiplying_threads - warp_threads; i < lines << copies_log2;
-         i += scale_threads) {
+    for (int i = scale_thread(); i < lines << copies_log2; i += scale_threads) {
       const int line = i >> copies_log2, at = (i & ((1 << copies_log2) - 1)) * bytes;
       const bool exists = line < left_lines && at < left_bytes;
       const std::uint8_t* const source = exists ? from + line * p.weights.line_scale_bytes + at : p.weights.scales;
@@ -488,14 +479,14 @@ __global__ void __launch_bounds__(BlockShape<columns>::threads, BlockShape<colum
     if (warp == loading_warp)
       kernel.load_weights();
     else
-      kernel.load_activations_and_scales(warp == loading_warp + 1);
+      kernel.load_activations_and_scales();
   }
   if (p.splits == 1) return;
   // Each cluster has one item.
   __syncwarp();
   sm90::cluster_sync();
   if (warp < loading_warp)
-    kernel.template store_runs<true>(work_of(p, static_cast<int>(blockIdx.x) / p.splits), sm90::cluster_rank());
+    kernel.template store_runs<true>(find_work(p, static_cast<int>(blockIdx.x) / p.splits), sm90::cluster_rank());
   __syncwarp();
   sm90::cluster_sync();
 }
@@ -562,9 +553,12 @@ bool set_weights(NarrowWeights& to, const TileOperand& x, std::int64_t batch, co
   to.batch_scale_bytes = scale_bytes(x.batch_stride);
   to.stored_scale_bytes = scale_bytes(x.k);
   to.lines = static_cast<int>(x.extent);
-  const std::int64_t places = reinterpret_cast<std::intptr_t>(to.scales) | to.line_scale_bytes | to.batch_scale_bytes |
-                              to.stored_scale_bytes | tile.boxes(columns) * weight_box(x.dtype).scale_bytes | 16;
-  to.scale_copy = static_cast<int>(places & -places);
+  if (is_block_scaled(x.dtype)) {
+    const std::int64_t places = reinterpret_cast<std::intptr_t>(to.scales) | to.line_scale_bytes |
+                                to.batch_scale_bytes | to.stored_scale_bytes |
+                                tile.boxes(columns) * weight_box(x.dtype).scale_bytes | 16;
+    to.scale_copy = static_cast<int>(places & -places);
+  }
   to.by_engine = x.k > 0 && can_engine_read_weights(x, batch);
   if (!to.by_engine) return true;
   // The engine validates the stride of a single line, too.
@@ -573,7 +567,7 @@ bool set_weights(NarrowWeights& to, const TileOperand& x, std::int64_t batch, co
       const_cast<void*>(x.data), to.stored_bytes, x.extent, matrices, line_stride, to.batch_bytes};
   return device::encode_tensor_map(to.map, all, DType::e4m3, {WeightBox::line_bytes, tile.lines}, true);
 }
-// The same of activations.
+// Sets the addresses of activations. Returns false if the driver rejects their tensor map.
 bool set_activations(Activations& to, const TileOperand& x, std::int64_t batch) {
   const bool along_k = x.major == tile::Major::k;
   to.data = static_cast<const std::uint16_t*>(x.data);

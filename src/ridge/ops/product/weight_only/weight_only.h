@@ -14,7 +14,7 @@ namespace ridge::ops::cuda {
 
 inline constexpr std::int64_t max_weight_only_rows = 64;  // Rows of activations
 
-// What a box of weights holds: 128 bytes of each line of a tile, swizzled. `scale_bytes` are those of its blocks.
+// A box has 128 bytes of each line of a tile, swizzled: `k` elements, whose blocks have `scale_bytes` of scales.
 struct WeightBox {
   static constexpr int line_bytes = 128;
   int k = 128, scale_bytes = 0;
@@ -32,7 +32,7 @@ struct WeightOnlyBlock {
   int groups, resident_blocks, shared_bytes;
 };
 constexpr WeightOnlyBlock weight_only_block(int columns) {
-  constexpr int reserved_bytes = 1024;  // of each block
+  constexpr int reserved_bytes = 1024;  // The driver reserves so much of each block
   if (columns > 16) return {4, 1, tile::max_shared_bytes};
   return {2, 2, (tile::max_shared_bytes + reserved_bytes) / 2 - reserved_bytes};
 }
@@ -66,7 +66,7 @@ struct WeightOnlyTile {
     return std::min(max_stages, (block.shared_bytes - barrier_bytes - sum_bytes(columns)) / stage_bytes(box, columns));
   }
 };
-inline constexpr int min_stages = 2;  // the least that overlaps loads and products
+inline constexpr int min_stages = 2;  // With fewer, loads and products would not overlap
 inline constexpr auto weight_only_tiles = [] {
   std::array<WeightOnlyTile, WeightOnlyTile::max_lines / WeightOnlyTile::line_step> out{};
   for (int i = 0; i < static_cast<int>(out.size()); ++i) out[i].lines = (i + 1) * WeightOnlyTile::line_step;
