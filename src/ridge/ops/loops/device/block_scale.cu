@@ -250,7 +250,9 @@ template <DType dtype> __device__ void store_codes(const float (&x)[width], cons
     }
     const bool is_whole = at / nibble_unit * nibble_unit + nibble_unit <= elements;
     std::uint32_t word = in_order;
-    if (is_whole) word = pair < 2 ? (pair == 0 ? words[0] : words[1]) : (pair == 2 ? words[2] : words[3]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (is_whole && i == pair) word = words[i];
     if (exists) *reinterpret_cast<std::uint32_t*>(to + at / 2) = word;
   }
 }
