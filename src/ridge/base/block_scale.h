@@ -36,8 +36,8 @@ constexpr std::int64_t element_plane_bytes(DType dtype, std::int64_t elements) {
 }
 
 inline constexpr int nibble_unit = 32;  // Elements of 4 bits whose order devices change together: 16 bytes
-// Returns the place of element i of a tensor of `elements` of 4 bits on a device, in units of 4 bits. Each of the four
-// words of a unit has the eight elements of a lane of the tensor cores (mma.sync, wgmma): of two steps of 16 elements,
+// Returns the place of element i of a tensor of `elements` of 4 bits on a device, in units of 4 bits. Each of a unit's
+// four words has the eight elements of a lane of the tensor cores (mma.sync, wgmma): of two steps of 16 elements,
 // the pairs from 2 * lane and from 8 + 2 * lane on. The elements of a pair are 16 bits from each other. A last unit
 // that is not full keeps its order.
 constexpr std::int64_t find_nibble_on_device(std::int64_t i, std::int64_t elements) {

@@ -1,6 +1,6 @@
 // Quantization and its inverse on a device. Each thread converts eight elements of one scale at a time, in chunks of
 // 4096 elements for each thread block. Elements and scales have planes of their own (`BlockPlanes`). The eight 4-bit
-// elements of a thread are in the four words of a unit of 32; the four threads of a unit exchange them.
+// elements of a thread are in all four words where 32 elements are stored; four threads exchange them.
 #include <cuda_fp8.h>
 
 #include <span>

@@ -1,8 +1,8 @@
 // Conversion of narrow weights in registers to pairs of bf16 or f16, the left operand of tensor cores. A thread has two
-// lines of weights, eight apart, and of a step of 16 elements of k four of each line: those from 2 * lane and from
-// 8 + 2 * lane on, where lane is the number of the thread among the four of its lines. All values are exact. Products
-// of an element and a scale that a bf16 cannot hold are rounded or infinite, as those of a conversion in memory; scales
-// of blocks of integers are not multiplied here.
+// lines of weights, the second eight after the first, and of a step of 16 elements of k four of each line: those from 2
+// * lane and from 8 + 2 * lane on, where lane is the number of the thread among the four of its lines. All values are
+// exact. Products of an element and a scale that a bf16 cannot hold are rounded or infinite, as those of a conversion
+// in memory; scales of blocks of integers are not multiplied here.
 #pragma once
 
 #include "ridge/base/block_scale.h"
@@ -64,7 +64,7 @@ template <DType weights, class T> TILE_FN std::uint32_t decode_byte_pair(std::ui
   return tile::sm90::pack_pair<Bf16>(both.x, both.y);
 }
 
-// Places the bits of pair `pair` of a word of e2m1 in bf16: the sign in bit 15, the exponent and the mantissa in bits 8
+// Places the bits of pair `pair`, two e2m1, in bf16: the sign in bit 15, the exponent and the mantissa in bits 8
 // to 6. As subnormal and normal bf16, these are the values times 2^-126.
 TILE_FN std::uint32_t spread_e2m1(std::uint32_t word, int pair) {
   constexpr std::uint32_t first = 0x000f000f, second = 0x00f000f0, kept = 0x81c081c0;
@@ -96,7 +96,7 @@ template <DType weights, class T> struct IntegerBlock {
     }
     return {tile::sm90::widen(F16{*reinterpret_cast<const std::uint16_t*>(from)}), offset | 0x00080008u};
   }
-  // Returns pair `pair` of a word of codes, less the zero point.
+  // Returns the codes of pair `pair`, less the zero point.
   TILE_FN std::uint32_t decode_pair(std::uint32_t word, int pair) const {
     const std::uint32_t code = mask_and_flip(word >> pair * 4, 0x000f000f, offset | bias);
     std::uint32_t x;
@@ -154,7 +154,7 @@ template <DType weights> struct BlockFactors {
 template <DType weights, class T, int columns> struct ThreadLines {
   using Parts = WeightParts<weights, columns>;
   static constexpr int line_distance = 8 * WeightBox::line_bytes;
-  const std::uint8_t *line, *scales[2];  // The second line is `line_distance` behind the first
+  const std::uint8_t *line, *scales[2];  // The second line follows `line_distance` bytes later
   int lane, swizzle;
 
   // Returns the bytes from `offset` on of unit `unit`, 16 bytes, of a line.

@@ -45,9 +45,9 @@ template <int columns> struct BlockShape {
 struct NarrowWeights {
   CUtensorMap map;
   const std::uint8_t* data;
-  const std::uint8_t* scales;                 // Of block-scaled weights, behind all elements
+  const std::uint8_t* scales;                 // Scales of block-scaled weights, after all elements
   Index line_bytes, batch_bytes;              // Distances of lines and matrices
-  Index line_scale_bytes, batch_scale_bytes;  // The same of scales
+  Index line_scale_bytes, batch_scale_bytes;  // Distances of their scales
   Index stored_bytes, stored_scale_bytes;     // Bytes of a line
   int lines;
   int scale_copy;  // Bytes of scales that are copied together, 1 to 16

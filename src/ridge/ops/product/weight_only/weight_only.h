@@ -25,9 +25,8 @@ constexpr WeightBox weight_box(DType weights) {
   return {k, is_block_scaled(weights) ? k / d.block * d.scale_bits / 8 : 0};
 }
 
-// How a kernel for some number of rows of activations, the columns of the tensor cores, divides a multiprocessor.
-// Groups of four warps multiply. With few columns two blocks share a multiprocessor, so that one loads while another
-// ends.
+// Groups of four warps of a kernel multiply rows of activations, the columns of the tensor cores. With few columns two
+// blocks share a multiprocessor, so that one loads while another ends.
 struct WeightOnlyBlock {
   int groups, resident_blocks, shared_bytes;
 };
@@ -59,7 +58,7 @@ struct WeightOnlyTile {
   }
   // Sums have a padding of four floats for each line or row.
   constexpr int sum_bytes(int columns) const { return 4 * std::max(columns * (lines + 4), lines * (columns + 4)); }
-  // Returns 0 if the groups cannot multiply so many lines.
+  // Returns 0 if the tile has more lines than the groups multiply.
   constexpr int count_stages(WeightBox box, int columns) const {
     const WeightOnlyBlock block = weight_only_block(columns);
     if (line_groups() > block.groups) return 0;
