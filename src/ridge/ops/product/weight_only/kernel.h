@@ -1,8 +1,8 @@
 // Products of up to 64 rows of activations with narrow weights. A block has a tile of lines of weights and a part of k.
 // Four warps load a ring of stages: one the weights, three the activations and scales. Groups of four warps convert
-// weights in registers, 64 lines each, and multiply them with the activations in shared memory, by mma.sync for up to 16
-// rows and by wgmma for more, with sums in f32. The groups of the same lines add their sums in shared memory, and so do
-// the blocks of a cluster that divide k, always in the same order.
+// weights in registers, 64 lines each, and multiply them with the activations in shared memory, by mma.sync for up to
+// 16 rows and by wgmma for more, with sums in f32. The groups of the same lines add their sums in shared memory, and so
+// do the blocks of a cluster that divide k, always in the same order.
 #pragma once
 
 #include <cuda.h>
