@@ -297,7 +297,7 @@ Result<Forecast> forecast(const QuantizeLoops& l, const DeviceNumbers& device) {
   const double elements = real(count_points(l.axes)) * real(l.axis.extent);
   double encoded = encoded_element;
   if (l.result == DType::e4m3_128) encoded = encoded_quotient;
-  if (l.result == DType::nvfp4) encoded = encoded_by_division;
+  if (l.result == DType::nvfp4 || has_integer_blocks(l.result)) encoded = encoded_by_division;
   return make_forecast("quantize", bytes_of(l.values, elements) + bytes_of(l.result, elements), elements * encoded,
                        device);
 }
