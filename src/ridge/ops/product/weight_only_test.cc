@@ -63,9 +63,15 @@ TEST(WeightOnlyPlan, FillsTheMultiprocessors) {
   EXPECT_EQ(few.tiles * few.splits, few.blocks);
   EXPECT_GT(few.blocks, 132);
   EXPECT_LE(few.blocks, 264);
-  const MatmulPlan many = choose_plan(make_call(DType::int8, {64, 28672, 8192}), 0, h200_numbers());
-  EXPECT_GT(weight_only_tiles[many.config].lines, 128);  // 16 columns have no such tile
-  EXPECT_LE(many.blocks, 132);
+  EXPECT_LE(choose_plan(make_call(DType::int8, {64, 28672, 8192}), 0, h200_numbers()).blocks, 132);
+  const auto find_longest = [](std::int64_t rows) {
+    int lines = 0;
+    for (const MatmulPlan& plan : list_weight_only_plans(make_call(DType::int8, {rows, 28672, 8192}), h200_numbers()))
+      lines = std::max(lines, weight_only_tiles[plan.config].lines);
+    return lines;
+  };
+  EXPECT_EQ(find_longest(16), 128);
+  EXPECT_EQ(find_longest(64), 256);
 }
 
 TEST(WeightOnlyPlan, SplitsShortProductsAmongClusters) {
