@@ -20,9 +20,7 @@ struct TileOperand {  // An operand of `extent` x k elements
   std::int64_t contiguous_extent() const { return major == tile::Major::k ? k : extent; }
   std::int64_t line_count() const { return major == tile::Major::k ? extent : k; }
   // Returns the bytes of `elements` consecutive elements. Scales of blocks follow the last element of the tensor.
-  std::int64_t bytes(std::int64_t elements) const {
-    return is_block_scaled(dtype) ? element_plane_bytes(dtype, elements) : stored_bytes(dtype, elements);
-  }
+  std::int64_t bytes(std::int64_t elements) const { return elements * dtype_bits(dtype) / 8; }
 };
 
 struct TileProblem {  // A product whose D is m x n with contiguous rows

@@ -59,11 +59,10 @@ Reason reason_to_convert_weights(const MatmulProblem& p) {
                                   .line_stride = lines.row_stride,
                                   .batch_stride = lines.batch_stride};
   if (weights.extent < 8) return fmt::format("expected at least 8 lines of weights, found {}", weights.extent);
-  const auto count_bytes = [&](std::int64_t elements) { return elements * dtype_bits(lines.dtype) / 8; };
   if (!cuda::can_engine_read_weights(weights, p.batch))
     return fmt::format("{}: expected lines and matrices at multiples of 16 bytes, found strides of {} and {} bytes",
-                       dtype_name(lines.dtype), count_bytes(lines.row_stride), count_bytes(lines.batch_stride));
-  const std::int64_t scale_bytes = stored_bytes(lines.dtype, p.size.k) - count_bytes(p.size.k);
+                       dtype_name(lines.dtype), weights.bytes(lines.row_stride), weights.bytes(lines.batch_stride));
+  const std::int64_t scale_bytes = stored_bytes(lines.dtype, p.size.k) - weights.bytes(p.size.k);
   if (is_block_scaled(lines.dtype) && scale_bytes % 4 != 0)
     return fmt::format("{}: expected a multiple of 4 bytes of scales for each line, found {}", dtype_name(lines.dtype),
                        scale_bytes);
