@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ridge/device/kernel_sample.h"
 #include "ridge/device/launch_kernel.h"
 #include "ridge/device/shared_memory.h"
 
@@ -95,9 +96,15 @@ constexpr AttentionBackwardConfig with_order(AttentionBackwardConfig config, boo
   config.ordered = ordered;
   return config;
 }
+template <class T, bool ordered, std::size_t i> cudaError_t launch_config(const BackwardLaunchArgs& x) {
+  if constexpr (device::has_all_kernels || std::is_same_v<T, Bf16> || i == 0)
+    return launch_backward<AttentionBackward<with_order(attention_backward_kernel_configs[i], ordered), T>>(x);
+  else
+    return device::kernel_absent;
+}
 template <class T, bool ordered, std::size_t... i>
 constexpr std::array<BackwardLauncher, sizeof...(i)> make_launchers(std::index_sequence<i...>) {
-  return {launch_backward<AttentionBackward<with_order(attention_backward_kernel_configs[i], ordered), T>>...};
+  return {launch_config<T, ordered, i>...};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ridge/device/kernel_sample.h"
 #include "ridge/device/launch_kernel.h"
 #include "ridge/device/shared_memory.h"
 
@@ -91,9 +92,15 @@ template <class Kernel> cudaError_t launch_attention(const AttentionLaunchArgs& 
 constexpr AttentionConfig select_config(std::size_t i, bool is_ragged) {
   return is_ragged ? make_ragged(attention_kernel_configs[i]) : attention_kernel_configs[i];
 }
+template <class T, bool is_ragged, std::size_t i> cudaError_t launch_config(const AttentionLaunchArgs& x) {
+  if constexpr (device::has_all_kernels || std::is_same_v<T, Bf16> || i == 0)
+    return launch_attention<Attention<select_config(i, is_ragged), T>>(x);
+  else
+    return device::kernel_absent;
+}
 template <class T, bool is_ragged, std::size_t... i>
 constexpr std::array<AttentionLauncher, sizeof...(i)> make_launchers(std::index_sequence<i...>) {
-  return {launch_attention<Attention<select_config(i, is_ragged), T>>...};
+  return {launch_config<T, is_ragged, i>...};
 }
 
 }  // namespace

@@ -6,7 +6,14 @@
 namespace ridge::ops::cuda {
 
 template <class T, int... index> void register_all(CompiledGatedConfig* kernels, std::integer_sequence<int, index...>) {
-  ((kernels[index] = {launch_gated_kernel<GatedKernel<index, T>>, read_kernel_resources<GatedKernel<index, T>>}), ...);
+  const auto add = [&]<int i>() {
+    if constexpr (device::has_all_kernels || std::is_same_v<T, Bf16> || i == 0)
+      kernels[i] = {launch_gated_kernel<GatedKernel<i, T>>, read_kernel_resources<GatedKernel<i, T>>};
+    else
+      kernels[i] = {[](const GatedLaunchArgs&) { return device::kernel_absent; },
+                    [](KernelResources&) { return device::kernel_absent; }};
+  };
+  (add.template operator()<index>(), ...);
 }
 
 template <class T> void register_gated_configs(CompiledGatedConfig* kernels) {

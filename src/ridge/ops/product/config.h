@@ -290,8 +290,7 @@ inline constexpr std::array sm90_kernel_configs = {
         sm90_configs::with_majors(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k)),
 };
 
-// True if the config is in the sample: the first one with its roles and layouts, or with its roles and cluster axes. A
-// build with RIDGE_MENU=SAMPLE, for tests without a device, compiles only the sample.
+// True if the config is in the sample: the first one with its roles and layouts, or with its roles and cluster axes.
 constexpr bool is_in_sample(std::size_t index) {
   bool new_layout = true, new_cluster = true;
   for (std::size_t i = 0; i < index; ++i) {
@@ -301,6 +300,17 @@ constexpr bool is_in_sample(std::size_t index) {
     if ((x.cluster_m > 1) == (c.cluster_m > 1) && (x.cluster_n > 1) == (c.cluster_n > 1)) new_cluster = false;
   }
   return new_layout || new_cluster;
+}
+// True if a build with RIDGE_MENU=SAMPLE, for tests without a device, compiles the config for a dtype: all of the
+// sample for bf16, and the first config with its roles for other dtypes, because their kernels have the same
+// definition.
+constexpr bool is_in_sample(std::size_t index, DType operand) {
+  if (operand == DType::bf16) return is_in_sample(index);
+  for (std::size_t i = 0; i < index; ++i) {
+    const MatmulConfig &x = sm90_kernel_configs[i], &c = sm90_kernel_configs[index];
+    if (x.roles == c.roles && x.swap == c.swap) return false;
+  }
+  return true;
 }
 
 // Returns a config of `sm90_kernel_configs` for operands of a dtype. The list has k of operands of 16 bits; a stage of

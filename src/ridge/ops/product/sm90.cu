@@ -1,6 +1,6 @@
 // Compiles every config_parts-th kernel config for one input type. The build compiles this file for each RIDGE_TYPE
 // (Bf16, F16, E4m3, ScaledE4m3, int8_t, and float for tf32) and RIDGE_PART, to keep compilations below a minute.
-// RIDGE_WHOLE_MENU=0 compiles only sample configs.
+// RIDGE_WHOLE_MENU=0 compiles only the sample, in fewer parts.
 #include "ridge/ops/product/sm90.h"
 
 #include <cstdint>
@@ -12,7 +12,7 @@ template <class T, int part, int... i> void register_part(CompiledConfig* kernel
   constexpr int configs = static_cast<int>(sm90_kernel_configs.size());
   auto add = [&]<int index>() {
     if constexpr (index < configs) {
-      if constexpr (RIDGE_WHOLE_MENU || is_in_sample(index)) {
+      if constexpr (device::has_all_kernels || is_in_sample(index, operand_dtype<T>)) {
         if constexpr (kernel_config(index, operand_dtype<T>).can_multiply(operand_dtype<T>)) {
           using Kernel = MatmulKernel<index, T>;
           kernels[index] = {launch_tile_kernel<Kernel>, read_kernel_resources<Kernel>};

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include "ridge/device/kernel_sample.h"
 #include "ridge/device/launch_kernel.h"
 #include "ridge/device/shared_memory.h"
 #include "ridge/ops/product/cuda.h"
@@ -72,7 +73,7 @@ template <class Kernel> cudaError_t read_kernel_resources(KernelResources& prope
 
 // Writes the entry points of each config r with r % config_parts == part to kernels[r]. The configs are compiled in
 // `config_parts` translation units.
-inline constexpr int config_parts = 7;
+inline constexpr int config_parts = device::has_all_kernels ? 7 : 2;
 template <class T, int part> void register_configs(CompiledConfig* kernels);
 
 }  // namespace ridge::ops::cuda

@@ -19,6 +19,7 @@
 #include "ridge/base/ceil_div.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
+#include "ridge/device/kernel_sample.h"
 #include "ridge/device/launch_kernel.h"
 #include "ridge/device/shared_memory.h"
 #include "ridge/ops/product/strided.h"
@@ -564,12 +565,13 @@ Status multiply_with_register_loads(const TileProblem& t, const tile::TargetOutp
     args.d.target.alpha = 1;
   }
   const auto launch = [&]<class T, std::size_t... i>(std::index_sequence<i...>) {
-    cudaError_t e = cudaErrorInvalidValue;
+    cudaError_t e = device::kernel_absent;
     ((static_cast<int>(i) == plan.config ? void(e = launch_config<T, i>(args, plan.blocks, stream)) : void()), ...);
     return device::to_status(e, "launching the product");
   };
   const auto launch_type = [&]<class T>() {
-    return launch.template operator()<T>(std::make_index_sequence<register_loads_configs.size()>());
+    constexpr std::size_t compiled = device::has_all_kernels ? register_loads_configs.size() : 1;
+    return launch.template operator()<T>(std::make_index_sequence<compiled>());
   };
   RIDGE_TRY_STATUS(t.a.dtype == DType::tf32 ? launch_type.template operator()<Tf32>()
                                             : StoredFloats::dispatch_or_error("a product", t.a.dtype, launch_type));

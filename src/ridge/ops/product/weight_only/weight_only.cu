@@ -5,6 +5,7 @@
 
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
+#include "ridge/device/kernel_sample.h"
 #include "ridge/device/launch_kernel.h"
 #include "ridge/device/shared_memory.h"
 #include "ridge/device/tensor_maps.h"
@@ -12,6 +13,11 @@
 
 namespace ridge::ops::cuda {
 namespace {
+
+// True for kernels in the sample: few and many rows of bf16, with the smallest block of each format of weights.
+template <DType weights, class T, int columns> constexpr bool is_in_sample = std::is_same_v<T, Bf16> &&
+                                                                             (columns == 8 || columns == 64) &&
+                                                                             scale_block_bits(weights).elements <= 32;
 
 template <DType weights, class T, int columns>
 cudaError_t launch_kernel(const WeightOnlyArgs& args, const MatmulPlan& plan, cudaStream_t stream) {
@@ -29,11 +35,17 @@ cudaError_t launch_kernel(const WeightOnlyArgs& args, const MatmulPlan& plan, cu
 }
 template <DType weights, class T>
 cudaError_t launch_rows(const WeightOnlyArgs& args, const MatmulPlan& plan, cudaStream_t stream) {
+  const auto launch = [&]<int columns>() {
+    if constexpr (device::has_all_kernels || is_in_sample<weights, T, columns>)
+      return launch_kernel<weights, T, columns>(args, plan, stream);
+    else
+      return device::kernel_absent;
+  };
   switch (count_columns(args.x.rows)) {
-    case 8: return launch_kernel<weights, T, 8>(args, plan, stream);
-    case 16: return launch_kernel<weights, T, 16>(args, plan, stream);
-    case 32: return launch_kernel<weights, T, 32>(args, plan, stream);
-    default: return launch_kernel<weights, T, 64>(args, plan, stream);
+    case 8: return launch.template operator()<8>();
+    case 16: return launch.template operator()<16>();
+    case 32: return launch.template operator()<32>();
+    default: return launch.template operator()<64>();
   }
 }
 template <DType weights>
