@@ -29,7 +29,7 @@ template <DType dtype> struct BlockPlanes {
     return elements / 8 * element_bits + i / block * scale_bytes;
   }
 };
-inline constexpr int scale_quad = 4;  // Scales of a line of e4m3_128 that a thread loads together
+inline constexpr int scale_quad = 4;  // Scales of a line of e4m3_128 that kernels load together
 // Returns the bytes of the plane of `elements`, a multiple of the block.
 constexpr std::int64_t element_plane_bytes(DType dtype, std::int64_t elements) {
   return elements / 8 * dtype_info(dtype).bits;

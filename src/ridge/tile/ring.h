@@ -9,6 +9,7 @@
 // a given phase; a wait for phase 1 of an unused barrier returns immediately.
 #pragma once
 
+#include "ridge/base/block_scale.h"
 #include "ridge/tile/grouped_scheduler.h"
 #include "ridge/tile/roles.h"
 #include "ridge/tile/sum_pieces.h"
@@ -44,6 +45,15 @@ template <class Kernel> inline constexpr bool has_block_scales = [] {
   return false;
 }();
 
+// Buffers for the scales of a tile's rows and columns, each for four blocks of k. Like a slot, a buffer is full when
+// the threads that load scales have filled it, and empty when all groups of the tile have read it.
+TILE_FN constexpr bool begins_buffer(const WorkItem& item, int stage) {
+  return stage == item.first_stage || stage % scale_quad == 0;
+}
+TILE_FN constexpr bool ends_buffer(const WorkItem& item, int stage) {
+  return stage + 1 == item.end_stage || (stage + 1) % scale_quad == 0;
+}
+
 // Operands of a stage to load: all, only those that no earlier kernel writes (constants), or only the rest.
 enum class LoadSubset { all_operands, constants, rest };
 
@@ -78,6 +88,22 @@ TILE_FN void run_producer(On& on, SchedulerOf<Kernel> scheduler, bool prefetch_c
       on.wait_empty(ring.slot, ring.phase ^ 1);
       on.template fill<LoadSubset::all_operands>(item, ring.slot, stage);
       on.arrive_full(ring.slot);
+    }
+  }
+}
+
+// Runs the threads that load scales. They request the next scales before they wait for a buffer.
+template <class Kernel, class On> TILE_FN void run_scale_loader(On& on, SchedulerOf<Kernel> scheduler) {
+  on.wait_for_earlier_kernels();
+  RingPosition<scale_buffers> scales;
+  for (WorkItem item; scheduler.next(item);) {
+    TILE_ROLLED
+    for (int stage = item.first_stage; stage < item.end_stage; ++stage) {
+      if (!begins_buffer(item, stage)) continue;
+      on.load_scales(item, stage / scale_quad);
+      on.wait_scales_read(scales.slot, scales.phase ^ 1);
+      on.store_scales(item, scales.slot);
+      scales.advance();
     }
   }
 }
@@ -159,29 +185,16 @@ template <SumPieces pieces, int piece = 0, class At> TILE_FN void multiply_in_pi
   if constexpr (!is_last) multiply_in_pieces<pieces, piece + 1>(at);
 }
 
-// Makes the scales of a stage's block available to a group. Threads load those of four blocks of k while they multiply
-// the previous four. Those of columns go through two buffers of the group in turn: before a buffer is written, all
-// threads pass a barrier after their last read of it.
-template <class On> TILE_FN void prepare_scales(On& on, const WorkItem& item, int stage) {
-  const int quad = stage / 4;
-  if (stage == item.first_stage)
-    on.load_scales(item, quad);
-  else if (stage % 4 != 0)
-    return;
-  on.publish_scales();
-  on.sync_group();
-  if ((quad + 1) * 4 < item.end_stage) on.load_scales(item, quad + 1);
-}
-
 // Runs consumer `id` of the block, a group of threads that multiplies. In ping-pong, two consumers process alternate
 // items and take turns in using the tensor cores.
 template <class Kernel, class On> TILE_FN void run_consumer(On& on, SchedulerOf<Kernel> scheduler, int id) {
   constexpr auto config = Kernel::config;
-  if constexpr (is_grouped<Kernel> || has_block_scales<Kernel>) on.wait_for_earlier_kernels();
+  if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();
   constexpr bool pingpong = config.roles == Roles::pingpong;
-  static_assert(config.stages >= 2, "a ring needs at least two slots: a slot is released one stage late");
+  static_assert(config.stages >= 2, "a ring needs at least two slots: one is filled while another is multiplied");
   static_assert(!pingpong || config.consumers == 2, "ping-pong needs exactly two consumers");
   RingPosition<config.stages> ring;
+  [[maybe_unused]] RingPosition<scale_buffers> scales;
   WorkItem item;
   if ((pingpong || config.takes_turns()) && id == config.consumers - 1) on.pass_turn(0);  // consumer 0 begins
   for (int turn = 0; scheduler.next(item); ++turn) {
@@ -194,11 +207,18 @@ template <class Kernel, class On> TILE_FN void run_consumer(On& on, SchedulerOf<
     if constexpr (pingpong) on.wait_turn(id);
     TILE_ROLLED
     for (int stage = item.first_stage; stage < item.end_stage; ++stage) {
-      if constexpr (has_block_scales<Kernel>) prepare_scales(on, item, stage);
+      if constexpr (has_block_scales<Kernel>)
+        if (begins_buffer(item, stage)) on.wait_scales(scales.slot, scales.phase);
       on.wait_full(ring.slot, ring.phase);
       if constexpr (config.adds_pieces) {
         on.compute(acc, item, ring.slot, stage);  // Waits for its products
         on.release_slot(ring.slot);
+        if constexpr (has_block_scales<Kernel>) {
+          if (ends_buffer(item, stage)) {
+            on.release_scales(scales.slot);
+            scales.advance();
+          }
+        }
       } else {
         on.mma_fence();
         on.compute(acc, item, ring.slot, stage);

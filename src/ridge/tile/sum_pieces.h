@@ -33,4 +33,7 @@ struct SumPieces {
   constexpr int registers() const { return m * n / 128 + buffers() * max_columns() / 2; }
 };
 
+// Buffers for the scales of a tile's rows and columns, each for `scale_quad` blocks of k (ring.h).
+inline constexpr int scale_buffers = 2;
+
 }  // namespace ridge::tile

@@ -63,17 +63,17 @@ struct MatmulConfig {
   constexpr int epilogue_steps() const { return (n + 15) / 16 * (m / warpgroups_per_tile() / 64); }
   // True if a kernel can multiply operands of this dtype: k must be contiguous except in elements of 16 bits and in the
   // left operand of 32 bits, which threads load to registers; and pieces of the sums need registers. No kernel
-  // scales blocks for groups, in pingpong, with three consumers or in large clusters.
+  // scales blocks for groups, in pingpong or in large clusters.
   constexpr bool can_multiply(DType operand) const {
     const int bytes = operand_bytes(operand);
     if (bytes == 2) return true;
     if (b != tile::Major::k) return false;
     if (a != tile::Major::k && (bytes != 4 || (n != 16 && n % 32 != 0) || n == 224)) return false;
-    if (is_block_scaled(operand) && (grouped || cluster() > 2 || consumers == 3 || roles == tile::Roles::pingpong))
-      return false;
+    if (is_block_scaled(operand) && (grouped || cluster() > 2 || roles == tile::Roles::pingpong)) return false;
     const tile::SumPieces pieces{m / warpgroups_per_tile(), n, warpgroups_per_tile()};
-    const int registers = is_block_scaled(operand) ? 160 : 192;  // The scales need registers, too
-    return !adds_pieces || (pieces.have_equal_registers() && pieces.registers() <= (consumers == 3 ? 144 : registers));
+    int registers = consumers == 3 ? 144 : 192;
+    if (consumers == 3 && is_block_scaled(operand)) registers = 128;  // The scales need registers, too
+    return !adds_pieces || (pieces.have_equal_registers() && pieces.registers() <= registers);
   }
   bool operator==(const MatmulConfig&) const = default;
 };
@@ -324,7 +324,8 @@ constexpr MatmulConfig kernel_config(int config, DType operand) {
   if (!is_block_scaled(operand)) return out;
   out.scales_blocks = true;
   const int ring_bytes = out.stages * (out.m + out.n) * out.k,
-            scale_bytes = 2 * out.consumers * out.n * scale_quad * BlockPlanes<DType::e4m3_128>::scale_bytes;
+            scale_bytes =
+                tile::scale_buffers * (out.m + out.n) * scale_quad * BlockPlanes<DType::e4m3_128>::scale_bytes;
   out.k = BlockPlanes<DType::e4m3_128>::block;
   out.stages = (ring_bytes - scale_bytes) / ((out.m + out.n) * out.k);
   return out;

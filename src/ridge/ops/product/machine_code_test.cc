@@ -148,7 +148,7 @@ TEST(MachineCode, ExtractsCodeFromThisBinary) {
   EXPECT_EQ(first->find("Function : "), 0U);
   EXPECT_EQ(first->rfind("Function : "), 0U);
   int last = static_cast<int>(sm90_kernel_configs.size()) - 1;
-  while (!is_compiled(static_cast<std::size_t>(last))) --last;
+  while (!is_compiled(static_cast<std::size_t>(last), DType::f16)) --last;
   const auto text = extract_kernel_code(last, DType::f16, AssemblyKind::ptx, folders);
   ASSERT_TRUE(text) << text.error().to_string();
   EXPECT_EQ(text->find(".version "), 0U);

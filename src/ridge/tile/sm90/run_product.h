@@ -34,20 +34,19 @@ template <class Kernel> struct PipelineStorage {
   alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];
   std::uint64_t full[config.stages], empty[config.stages];
   std::uint32_t granted[config.consumers];  // by group: bit mask of the slices to store, set by its first thread
-  // Each group has two buffers with the scales of the columns for four blocks of k, if its operands are e4m3_128
-  struct NoColumnScales {};
-  struct ColumnScales {
-    alignas(16) float of_block[2][scale_quad][config.n];
-  };
-  std::conditional_t<has_block_scales<Kernel>, ColumnScales, NoColumnScales> scales[config.consumers];
+  struct NoScales {};
+  std::conditional_t<has_block_scales<Kernel>, BufferedScales<config.m, config.n>, NoScales> scales;
 };
 template <class Kernel>
 inline constexpr int shared_bytes = sizeof(PipelineStorage<Kernel>) + 1024;  // with room to align the base to 1024
 template <class Kernel> inline constexpr int block_threads = 128 * (Kernel::config.consumers + 1);
 
-// Return the registers of each thread of a multiplying and of the loading warpgroup; together at most 65,536 per SM.
-constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 232; }
-constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 40; }
+// The registers of each thread of a multiplying and of the loading warpgroup; together as many as the block starts
+// with. Threads that load scales need more.
+template <class Kernel> inline constexpr int consumer_registers = (Kernel::config.consumers == 3 ? 160 : 232) -
+                                                                  (has_block_scales<Kernel> ? 8 : 0);
+template <class Kernel> inline constexpr int producer_registers =
+    (Kernel::config.consumers == 3 ? 512 : 504) - Kernel::config.consumers* consumer_registers<Kernel>;
 
 template <class Kernel> struct RingProducer {  // operations of the loading thread
   PipelineStorage<Kernel>& s;
@@ -69,6 +68,100 @@ template <class Kernel> struct RingProducer {  // operations of the loading thre
   TILE_FN void arrive_full(int slot) const { arrive_mbarrier(shared_address(s.full) + 8 * slot); }
   TILE_FN void wait_empty(int slot, std::uint32_t phase) const {
     wait_mbarrier(shared_address(s.empty) + 8 * slot, phase);
+  }
+};
+
+// Operations of the warps that load scales: the three of the last warpgroup that do not load operands.
+template <class Kernel> struct ScaleLoader {
+  static constexpr int warps = 3, threads = 32 * warps,
+                       barrier = 12;  // The number of a barrier that no other code uses
+  static constexpr auto config = Kernel::config;
+  static constexpr int rows = (config.m + threads - 1) / threads, columns = (config.n + threads - 1) / threads;
+  PipelineStorage<Kernel>& s;
+  const typename Kernel::Globals& g;
+  int thread = static_cast<int>(threadIdx.x) % 128 - 32;
+  float4 of_row[rows], of_column[columns];  // The scales that the thread has requested
+
+  TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
+  TILE_FN void load_scales(const WorkItem& item, int quad) {
+    load_lines(of_row, g.a_scales, item.batch, item.m0, quad);
+    load_lines(of_column, g.b_scales, item.batch, item.n0, quad);
+  }
+  TILE_FN void wait_scales_read(int buffer, std::uint32_t phase) const {
+    wait_mbarrier(shared_address(s.scales.empty) + 8 * buffer, phase);
+  }
+  TILE_FN void store_scales(const WorkItem& item, int buffer) const {
+    auto& to = s.scales.buffers[buffer];
+#pragma unroll
+    for (int i = 0; i < rows; ++i)
+      if (const int row = thread + i * threads; row < config.m) *reinterpret_cast<float4*>(to.of_row[row]) = of_row[i];
+#pragma unroll
+    for (int i = 0; i < columns; ++i)
+      if (const int column = thread + i * threads; column < config.n) {
+        to.of_column[0][column] = of_column[i].x;
+        to.of_column[1][column] = of_column[i].y;
+        to.of_column[2][column] = of_column[i].z;
+        to.of_column[3][column] = of_column[i].w;
+      }
+    sync_threads(barrier, threads);
+    const std::uint32_t mask = find_shared_pieces(to, static_cast<int>(g.b_scales.lines) - item.n0);
+    if (thread % 32 == 0) {
+      to.shared_pieces[thread / 32] = mask;
+      arrive_mbarrier(shared_address(s.scales.full) + 8 * buffer);
+    }
+  }
+
+ private:
+  // Loads the scales of four blocks of every 96th line; those beyond the last line and block are zero.
+  template <int count>
+  TILE_FN void load_lines(float4 (&to)[count], const BlockScales& x, int product, int first_line, int quad) const {
+    const int line = first_line + thread, left = x.blocks - quad * scale_quad;
+    const float* from = x.data + product * x.batch_stride + line * x.line_stride + quad * scale_quad;
+#pragma unroll
+    for (int i = 0; i < count; ++i, from += threads * x.line_stride) {
+      to[i] = make_float4(0, 0, 0, 0);
+      if (line + i * threads >= x.lines) continue;
+      if (x.has_aligned_quads) {
+        to[i] = __ldcg(reinterpret_cast<const float4*>(from));
+      } else {
+        to[i].x = __ldcg(from);
+        if (left > 1) to[i].y = __ldcg(from + 1);
+        if (left > 2) to[i].z = __ldcg(from + 2);
+        if (left > 3) to[i].w = __ldcg(from + 3);
+      }
+    }
+  }
+  // True if the product of two such scales is exact to the last bit but one, or zero.
+  TILE_FN static bool is_moderate(float x) { return x == 0 || (fabsf(x) > 1e-18F && fabsf(x) < 1e18F); }
+  TILE_FN static bool are_moderate(const float4& x) {
+    return is_moderate(x.x) & is_moderate(x.y) & is_moderate(x.z) & is_moderate(x.w);
+  }
+  // Returns the bit mask of the pieces of the sums whose columns share a scale in each of four blocks, as 128 lines of
+  // weights of DeepSeek do, as far as this warp's columns show: sums need one factor then. Columns from `end` on are
+  // not in D.
+  TILE_FN std::uint32_t find_shared_pieces(const ScaleQuads<config.m, config.n>& all, int end) const {
+    constexpr SumPieces pieces = Kernel::State::pieces;
+    bool have_moderate_scales = true;
+#pragma unroll
+    for (const float4& x : of_row) have_moderate_scales &= are_moderate(x);
+    std::uint32_t mask = 0;
+#pragma unroll
+    for (int piece = 0; piece < pieces.across(); ++piece) {
+      const int first = pieces.first_column(piece);
+      const float shared[] = {all.of_column[0][first], all.of_column[1][first], all.of_column[2][first],
+                              all.of_column[3][first]};
+      bool are_shared = have_moderate_scales;
+#pragma unroll
+      for (int i = 0; i < columns; ++i) {
+        const int column = thread + i * threads;
+        const float4& x = of_column[i];
+        if (column >= first && column < first + pieces.columns(piece) && column < end)
+          are_shared &=
+              are_moderate(x) & (x.x == shared[0]) & (x.y == shared[1]) & (x.z == shared[2]) & (x.w == shared[3]);
+      }
+      mask |= static_cast<std::uint32_t>(__all_sync(~0U, are_shared)) << piece;
+    }
+    return mask;
   }
 };
 
@@ -106,43 +199,33 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
   TILE_FN void compute(State& acc, const WorkItem& item, int slot, int stage) {
     set_item(item);
-    if constexpr (has_block_scales<Kernel>) scales.block = stage % 4;
+    if constexpr (has_block_scales<Kernel>) scales.block = stage % scale_quad;
     Kernel::compute(*this, acc, s.ring[slot]);
   }
-  // Operations of `prepare_scales` (ring.h). A thread loads the scales of its rows, and those of some columns for all.
-  TILE_FN void load_scales(const WorkItem& item, int quad) {
-    const int thread = threadIdx.x % 128,
-              row = item.m0 + this->row_part * ScalesInRegisters::row_blocks * 64 + thread / 32 * 16 + thread % 32 / 4;
-#pragma unroll
-    for (int i = 0; i < ScalesInRegisters::row_blocks * 2; ++i)
-      scales.next_rows[i / 2][i % 2] = load_quad(g.a_scales, item.batch, row + i / 2 * 64 + i % 2 * 8, quad);
-#pragma unroll
-    for (int i = 0; i < ScalesInRegisters::columns; ++i)
-      scales.next_columns[i] = load_quad(g.b_scales, item.batch, item.n0 + thread + i * 128, quad);
+  TILE_FN void wait_scales(int buffer, std::uint32_t phase) {
+    wait_mbarrier(shared_address(s.scales.full) + 8 * buffer, phase);
+    const uint4 found = *reinterpret_cast<const uint4*>(s.scales.buffers[buffer].shared_pieces);
+    scales.buffer = buffer;
+    scales.shared_pieces = found.x & found.y & found.z;
   }
-  TILE_FN void publish_scales() {
-    scales.buffer ^= 1;
-#pragma unroll
-    for (int i = 0; i < ScalesInRegisters::row_blocks * 2; ++i)
-      scales.rows[i / 2][i % 2] = scales.next_rows[i / 2][i % 2];
-#pragma unroll
-    for (int i = 0; i < ScalesInRegisters::columns; ++i)
-      if (const int column = threadIdx.x % 128 + i * 128; column < Kernel::config.n) {
-        auto& of_block = s.scales[this->id].of_block[scales.buffer];
-        of_block[0][column] = scales.next_columns[i].x;
-        of_block[1][column] = scales.next_columns[i].y;
-        of_block[2][column] = scales.next_columns[i].z;
-        of_block[3][column] = scales.next_columns[i].w;
-      }
+  TILE_FN void release_scales(int buffer) const {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) arrive_mbarrier(shared_address(s.scales.empty) + 8 * buffer);
   }
   template <int m, int n, int warpgroups_per_tile, class A, class B>
   TILE_FN void mma_scaled(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
-    typename TileConsumer<Kernel>::template ThreadScales<ScalesInRegisters::row_blocks> of_block;
+    constexpr SumPieces pieces = State::pieces;
+    const auto& from = s.scales.buffers[scales.buffer];
+    const int thread = threadIdx.x % 128,
+              row = this->row_part * (m / warpgroups_per_tile) + thread / 32 * 16 + thread % 32 / 4;
+    const float* const columns = from.of_column[scales.block];
+    ThreadScales<pieces> mine{.columns = columns + thread % 4 * 2, .shared_pieces = scales.shared_pieces};
 #pragma unroll
-    for (int i = 0; i < ScalesInRegisters::row_blocks * 2; ++i)
-      of_block.rows[i / 2][i % 2] = select_of_quad(scales.rows[i / 2][i % 2], scales.block);
-    of_block.column = &s.scales[this->id].of_block[scales.buffer][scales.block][threadIdx.x % 4 * 2];
-    this->multiply_scaled(acc, a, b.tile, of_block);
+    for (int i = 0; i < pieces.down() * 2; ++i)
+      mine.rows[i / 2][i % 2] = from.of_row[row + i / 2 * 64 + i % 2 * 8][scales.block];
+#pragma unroll
+    for (int i = 0; i < pieces.across(); ++i) mine.of_piece[i] = columns[pieces.first_column(i)];
+    this->multiply_scaled(acc, a, b.tile, mine);
   }
 
   TILE_FN void store(State& acc, const WorkItem& item) {
@@ -267,28 +350,12 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   TILE_FN void sync_cluster() const { cluster_sync(); }
 
  private:
-  struct ScalesInRegisters {
-    static constexpr int row_blocks = Kernel::config.m / Kernel::config.warpgroups_per_tile() / 64,
-                         columns = (Kernel::config.n + 127) / 128;
-    float4 rows[row_blocks][2], next_rows[row_blocks][2], next_columns[columns];
+  struct ScalePosition {
     int buffer = 0, block = 0;
+    std::uint32_t shared_pieces = 0;
   };
-  struct NoScalesInRegisters {};
-  std::conditional_t<has_block_scales<Kernel>, ScalesInRegisters, NoScalesInRegisters> scales;
-
-  // Returns the scales of four blocks of a line, and zeros beyond the last line and block.
-  TILE_FN static float4 load_quad(const BlockScales& x, int product, int line, int quad) {
-    if (line >= x.lines) return make_float4(0, 0, 0, 0);
-    const float* const from = x.data + product * x.batch_stride + line * x.line_stride + quad * scale_quad;
-    if (x.has_aligned_quads) return __ldcg(reinterpret_cast<const float4*>(from));
-    const int left = x.blocks - quad * scale_quad;
-    const auto load = [&](int i) { return i < left ? __ldcg(from + i) : 0; };
-    return make_float4(load(0), load(1), load(2), load(3));
-  }
-  TILE_FN static float select_of_quad(const float4& x, int i) {
-    const float low = i == 0 ? x.x : x.y, high = i == 2 ? x.z : x.w;
-    return i < 2 ? low : high;
-  }
+  struct NoScalePosition {};
+  std::conditional_t<has_block_scales<Kernel>, ScalePosition, NoScalePosition> scales;
 
   // Replaces sums of int32 by the bits of the nearest f32, in place, so that they need no other registers.
   TILE_FN static void convert_to_floats(State& acc) {
@@ -337,6 +404,11 @@ template <class Kernel> __global__ void __launch_bounds__(block_threads<Kernel>,
       init_mbarrier(shared_address(s.full) + 8 * i, 1);
       init_mbarrier(shared_address(s.empty) + 8 * i, config.warpgroups_per_tile() * config.blocks_sharing_loads());
     }
+    if constexpr (has_block_scales<Kernel>)
+      for (int i = 0; i < scale_buffers; ++i) {
+        init_mbarrier(shared_address(s.scales.full) + 8 * i, ScaleLoader<Kernel>::warps);
+        init_mbarrier(shared_address(s.scales.empty) + 8 * i, 4 * config.warpgroups_per_tile());
+      }
     publish_mbarrier_init();
   }
   if constexpr (config.cluster() > 1)
@@ -345,7 +417,7 @@ template <class Kernel> __global__ void __launch_bounds__(block_threads<Kernel>,
     __syncthreads();
   let_next_kernel_start();
   if (warpgroup == config.consumers) {
-    if constexpr (config.consumers > 1) decrease_registers<producer_registers(config.consumers)>();
+    if constexpr (config.consumers > 1) decrease_registers<producer_registers<Kernel>>();
     if (threadIdx.x % 128 == 0) {
       prefetch_map(&g.a.target.map);
       prefetch_map(&g.b.target.map);
@@ -353,9 +425,14 @@ template <class Kernel> __global__ void __launch_bounds__(block_threads<Kernel>,
       RingProducer<Kernel> on{s, g, rows, rank};
       run_producer<Kernel>(on, make_scheduler<Kernel>(p, rank), p.prefetch_constants);
     }
+    if constexpr (has_block_scales<Kernel>)
+      if (threadIdx.x % 128 >= 32) {
+        ScaleLoader<Kernel> on{s, g};
+        run_scale_loader<Kernel>(on, make_scheduler<Kernel>(p, rank));
+      }
     if (splits_in_cluster) cluster_sync();
   } else {
-    if constexpr (config.consumers > 1) increase_registers<consumer_registers(config.consumers)>();
+    if constexpr (config.consumers > 1) increase_registers<consumer_registers<Kernel>>();
     RingConsumer<Kernel> on(s, g, p, rows, warpgroup, rank);
     run_consumer<Kernel>(on, make_scheduler<Kernel>(p, rank), warpgroup);
   }

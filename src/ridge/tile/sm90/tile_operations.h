@@ -39,6 +39,25 @@ struct EpilogueStepRange {
   int first, end;
 };
 
+// The scales of four blocks of k of a tile's rows and columns.
+template <int rows, int columns> struct ScaleQuads {
+  alignas(16) float of_row[rows][scale_quad];
+  alignas(16) float of_column[scale_quad][columns];
+  // By warp that loads scales: bit mask of the pieces of the sums in which it knows of no two scales of columns
+  alignas(16) std::uint32_t shared_pieces[4];
+};
+template <int rows, int columns> struct BufferedScales {
+  ScaleQuads<rows, columns> buffers[scale_buffers];
+  std::uint64_t full[scale_buffers], empty[scale_buffers];
+};
+// The scales of a block of k that a thread needs: `columns` points to that of its first column, which those of the
+// columns after it follow, and `of_piece` are those of the first column of each piece of the sums.
+template <SumPieces pieces> struct ThreadScales {
+  const float* columns;
+  std::uint32_t shared_pieces;
+  float rows[pieces.down()][2], of_piece[pieces.across()];
+};
+
 template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
   int row_part;           // index of this consumer's part of the tile's rows
   int id;                 // number of this consumer in the block
@@ -133,12 +152,6 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
 
   // Operations of `multiply_in_pieces` (ring.h).
   struct NoScales {};
-  // The scales of a block of k: of a thread's rows, and of its first two columns in shared memory, where the other
-  // columns follow.
-  template <int row_blocks> struct ThreadScales {
-    float rows[row_blocks][2];
-    const float* column;
-  };
   template <class Sums, class Operands, class Scales = NoScales> struct PieceMultiplier {
     static constexpr SumPieces pieces = Sums::pieces;
     static constexpr int steps = SumPieces::added_bytes / wgmma_bytes;
@@ -169,22 +182,43 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
       float *const from = acc.piece[piece % pieces.buffers()], *const to = acc.v +
                                                                            pieces.first_row(piece) / 64 * (n / 2) +
                                                                            pieces.first_column(piece) / 2;
-#pragma unroll
-      for (int i = 0; i < count; ++i) asm volatile("" : "+f"(from[i]));  // No read moves before the wait
+      fix_order<count>(from);  // No read moves before the wait
       if constexpr (has_scales) {
-        const float* const column = scales.column + pieces.first_column(piece);
-        const float(&rows)[2] = scales.rows[pieces.first_row(piece) / 64];
-#pragma unroll
-        for (int i = 0; i < count; i += 4) {
-          const float2 pair = *reinterpret_cast<const float2*>(column + 2 * i);
-          const float columns[2] = {pair.x, pair.y};
-#pragma unroll
-          for (int q = 0; q < 4; ++q) to[i + q] += rows[q / 2] * (columns[q % 2] * from[i + q]);
-        }
+        if (scales.shared_pieces >> piece % pieces.across() & 1)
+          add_with_one_scale<piece, count>(to, from);
+        else
+          add_with_scales<piece, count>(to, from);
       } else {
 #pragma unroll
         for (int i = 0; i < count; ++i) to[i] += from[i];
+        fix_order<count>(to);
       }
+    }
+
+   private:
+    // Keeps reads and writes of the registers on their side of this call, so that sums are complete when a turn begins.
+    template <int count> TILE_FN static void fix_order(float* x) {
+#pragma unroll
+      for (int i = 0; i < count; ++i) asm volatile("" : "+f"(x[i]));
+    }
+    template <int piece, int count> TILE_FN void add_with_one_scale(float* to, const float* from) const {
+      const float(&rows)[2] = scales.rows[piece / pieces.across()];
+      const float shared = scales.of_piece[piece % pieces.across()], factors[] = {rows[0] * shared, rows[1] * shared};
+#pragma unroll
+      for (int i = 0; i < count; ++i) to[i] = __fmaf_rn(factors[i / 2 % 2], from[i], to[i]);
+      fix_order<count>(to);
+    }
+    template <int piece, int count> TILE_FN void add_with_scales(float* to, const float* from) const {
+      const float(&rows)[2] = scales.rows[piece / pieces.across()];
+      const float* const columns = scales.columns + pieces.first_column(piece);
+#pragma unroll
+      for (int i = 0; i < count; i += 4) {
+        const float2 pair = *reinterpret_cast<const float2*>(columns + 2 * i);
+#pragma unroll
+        for (int q = 0; q < 4; ++q)
+          to[i + q] = __fmaf_rn(rows[q / 2], (q % 2 == 0 ? pair.x : pair.y) * from[i + q], to[i + q]);
+      }
+      fix_order<count>(to);
     }
   };
   template <int m, int n, int warpgroups_per_tile, class A, class B>

@@ -88,6 +88,18 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       if (splits_in_cluster()) on.sync_cluster();
       on.sync_cluster();
     }
+    if constexpr (has_block_scales<Kernel>) {
+      for (int b = 0; b < options_.blocks; ++b) {
+        for (int i = 0; i < scale_buffers; ++i)  // Both recorded threads of each group release a buffer
+          symbols_.add_slot_barriers(b, config.stages + i, 2 * config.warpgroups_per_tile());
+        RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(b, "scale loader"), b);
+        RecordingScaleLoader on{{*this, t, b}};
+        if (!splits_in_cluster()) on.sync_cluster();
+        run_scale_loader<Kernel>(on, scheduler(b));
+        if (splits_in_cluster()) on.sync_cluster();
+        on.sync_cluster();
+      }
+    }
     for (int b = 0; b < options_.blocks; ++b)
       for (int id = 0; id < config.consumers; ++id, ++symbols_.program.groups)
         for (int lane = 0; lane < 2; ++lane) {
@@ -143,12 +155,18 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
     int cluster_rank() const { return block % tile_shape().cluster(); }
     int first_cluster_block() const { return block - cluster_rank(); }
-    // Barrier of all recorded threads of a cluster; the producer counts as one thread.
+    // Barrier of all recorded threads of a cluster; the producer and the loader of scales count as one thread each.
     void sync_cluster() {
       const int blocks = record.cluster();
       if (blocks == 1) return;
       const int all = record.symbols_.named_barrier(block / blocks * blocks, "of the cluster");
-      add_step(RecordedStepKind::sync, all, blocks * (1 + 128 * config.consumers));
+      add_step(RecordedStepKind::sync, all, blocks * (1 + has_block_scales<Kernel> + 128 * config.consumers));
+    }
+    // The scales of a tile's rows and columns for four blocks of k.
+    int scales_cell(int buffer) {
+      SymbolTable& symbols = record.symbols_;
+      return symbols.find_or_add_cell(symbols.block_prefixed(block, "scales " + std::to_string(buffer)),
+                                      CellKind::buffer, block);
     }
   };
 
@@ -176,6 +194,20 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
     void arrive_full(int slot) {
       this->add_step(RecordedStepKind::arrive, this->record.symbols_.full_barrier(this->block, slot));
+    }
+  };
+
+  // The threads that load scales are one recorded thread: a barrier joins them before they fill a buffer's barrier.
+  struct RecordingScaleLoader : RecordingRole {
+    void wait_for_earlier_kernels() {}
+    void load_scales(const WorkItem&, int) {}
+    void wait_scales_read(int buffer, std::uint32_t phase) {
+      this->add_step(RecordedStepKind::wait, this->record.symbols_.empty_barrier(this->block, config.stages + buffer),
+                     phase);
+    }
+    void store_scales(const WorkItem&, int buffer) {
+      this->add_step(RecordedStepKind::write, this->scales_cell(buffer));
+      this->add_step(RecordedStepKind::arrive, this->record.symbols_.full_barrier(this->block, config.stages + buffer));
     }
   };
 
@@ -222,16 +254,15 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       RecordingMultiplier at{item_position(item), *this, slot};
       Kernel::compute(at, acc, this->record.stage_);
     }
-    // Operations of `prepare_scales`: each of the two recorded threads writes the scales of some columns.
-    int scale_buffer = 0;
-    int scales_cell(int of_lane) {
-      return consumer_cell(" scales " + std::to_string(scale_buffer) + (of_lane == 0 ? "" : " (other threads)"),
-                           CellKind::buffer);
+    int scale_buffer = 0;  // The buffer that the group reads
+    void wait_scales(int buffer, std::uint32_t phase) {
+      scale_buffer = buffer;
+      this->add_step(RecordedStepKind::wait, this->record.symbols_.full_barrier(this->block, config.stages + buffer),
+                     phase);
     }
-    void load_scales(const WorkItem&, int) {}
-    void publish_scales() {
-      scale_buffer ^= 1;
-      this->add_step(RecordedStepKind::write, scales_cell(lane));
+    void release_scales(int buffer) {
+      this->add_step(RecordedStepKind::arrive,
+                     this->record.symbols_.empty_barrier(this->block, config.stages + buffer));
     }
     void mma_commit() { this->add_step(RecordedStepKind::commit_multiply); }
     template <int max_pending> void mma_wait() { this->add_step(RecordedStepKind::wait_multiply, -1, max_pending); }
@@ -379,7 +410,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     template <int m, int n, int warpgroups_per_tile, class A, class B>
     void mma_scaled(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
       RecordingPieces<StagedAccumulator<m, n, warpgroups_per_tile>, A, B> at{*this, a, b.tile};
-      at.scales = {on.scales_cell(0), on.scales_cell(1)};
+      at.scales = on.scales_cell(on.scale_buffer);
       multiply_in_pieces<acc.pieces>(at);
       acc.is_written = true;
     }
@@ -396,7 +427,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     const RecordingMultiplier& multiplier;
     const A& a;
     const B& b;
-    std::vector<int> scales = {};  // cells of the scales that threads read
+    int scales = -1;  // cell of the scales that threads read; -1: none
     int cell(int piece) const {
       return multiplier.on.consumer_cell(" piece " + std::to_string(piece % Sums::pieces.buffers()), CellKind::sums);
     }
@@ -420,7 +451,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
     template <int piece> void add_piece() const {
       multiplier.on.add_step(RecordedStepKind::read, cell(piece));
-      for (const int scale : scales) multiplier.on.add_step(RecordedStepKind::read, scale);
+      if (scales >= 0) multiplier.on.add_step(RecordedStepKind::read, scales);
       multiplier.on.add_step(RecordedStepKind::write, multiplier.on.sums_cell());
     }
   };
