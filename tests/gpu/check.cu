@@ -440,6 +440,10 @@ void divide_into_groups(Random& r, Case& c) {
   p.a = random_layout(r, p.a.dtype, 1, p.size.m, p.size.k, p.a.col_stride != 1, true);
   p.b = random_layout(r, p.b.dtype, p.batch, p.size.k, p.size.n, b_transposed, r.one_in(4));
   p.d = random_layout(r, p.d.dtype, 1, p.size.m, p.size.n, false, true);
+  if (is_block_scaled(p.a.dtype)) {
+    p.a = {p.a.dtype, p.size.k, 1, 0};
+    p.b = {p.b.dtype, 1, p.size.k, p.size.k * p.size.n};
+  }
   for (EpilogueOperand* x : {&c.e.scale, &c.e.bias, &c.e.gate, &c.e.addend})
     if (x->data) *x = random_epilogue_operand(r, c, x == &c.e.scale || x == &c.e.bias);
   if (c.e.bias.data && r.one_in(2)) {
@@ -559,7 +563,7 @@ Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   }
   c.runs = r.one_in(25) ? 10 : 2;
   const bool is_grouped = c.config >= 0 && ops::sm90_kernel_configs[static_cast<std::size_t>(c.config)].grouped;
-  if (!is_scaled && (is_grouped || r.one_in(8))) divide_into_groups(r, c);
+  if (is_grouped || r.one_in(8)) divide_into_groups(r, c);
   return c;
 }
 

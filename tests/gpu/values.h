@@ -41,10 +41,15 @@ __device__ inline void write_element(ElementFormat format, void* data, std::int6
   if (format == ElementFormat::e4m3_128) {
     char* const bytes = static_cast<char*>(data);
     reinterpret_cast<__nv_fp8_e4m3*>(bytes)[i] = __nv_fp8_e4m3(x);
-    // Scales have few bits, so that sums of integers are exact.
-    if (i % BlockPlanes<DType::e4m3_128>::block == 0)
+    // Scales have few bits, so that sums of integers are exact. Depending on the number of elements, they differ from
+    // line to line, or many lines share them, for all blocks or for each block.
+    constexpr std::int64_t block = BlockPlanes<DType::e4m3_128>::block;
+    if (i % block == 0) {
+      const std::int64_t periods[] = {elements / block, 1, 2, 3}, period = periods[elements / block % 4];
+      const std::int64_t number = period == 1 ? i / block / 512 : i / block % period;
       *reinterpret_cast<float*>(bytes + BlockPlanes<DType::e4m3_128>::scale_offset(i, elements)) =
-          0.5f + static_cast<float>(i / BlockPlanes<DType::e4m3_128>::block % 3) * 0.25f;
+          0.5f + static_cast<float>(number % 3) * 0.25f;
+    }
   }
 }
 __device__ inline double read_element(ElementFormat format, const void* data, std::int64_t i,

@@ -138,8 +138,9 @@ double sum_error_growth(double k, bool random_data) {
 // these, of which they keep 13 bits, until 128 products are summed. Blocks of integers are rounded to the 16 bits of
 // the other operand if that has many rows. Errors of random products cancel like a random walk; the factor of 6 allows
 // for the largest of many elements.
-double tensor_core_error(const Reference& reference, const Contraction& c, double k) {
-  const DType left = reference.program.tensors[c.left].dtype, right = reference.program.tensors[c.right].dtype;
+double tensor_core_error(const Reference& reference, int left_tensor, int right_tensor, double k) {
+  const DType left = reference.program.tensors[left_tensor].dtype,
+              right = reference.program.tensors[right_tensor].dtype;
   if (!reference.on_tensor_cores) return 0;
   if (has_integer_blocks(left) || has_integer_blocks(right)) {
     const DType other = has_integer_blocks(left) ? right : left;
@@ -297,7 +298,7 @@ ContractionEvaluator::ContractionEvaluator(const Reference& reference, const std
   for (const SizedAxis& axis : left)
     if (!axis.dim.empty() && !has_axis(result, axis.dim))
       summed_.push_back({axis.extent, axis.stride, ridge::axis_along(right, axis.dim).stride, 0});
-  tensor_core_error_ = tensor_core_error(reference, c, evaluation_cost());
+  tensor_core_error_ = tensor_core_error(reference, c.left, c.right, evaluation_cost());
 }
 
 double ContractionEvaluator::rounded_operand_error() const {

@@ -25,9 +25,9 @@ ValueWithError evaluate_call(Function function, const ValueWithError& a, const V
                              const ValueWithError& c);
 // Returns the relative error of a sum of k terms.
 double sum_error_growth(double k, bool random_data);
-// Returns the error of a product's sum of k products on tensor cores over the sum of the absolute products, beyond that
-// of sums in f32: 0 unless both operands are tf32 or e4m3.
-double tensor_core_error(const Reference& reference, const Contraction& contraction, double k);
+// Returns the error of a sum of k products of two tensors' elements on tensor cores over the sum of the absolute
+// products, beyond that of sums in f32: 0 unless both operands are tf32 or e4m3.
+double tensor_core_error(const Reference& reference, int left, int right, double k);
 // Returns a product as an expression: a multiplication and, if it contracts, a sum along the contracted dimensions.
 Expression to_expression(const Contraction& c);
 

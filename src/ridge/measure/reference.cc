@@ -137,7 +137,7 @@ class ElementEvaluator {
     for (const SummedAxis& axis : axes) k *= static_cast<double>(axis.extent);
     const bool integers = left.dtype == DType::int8 && right.dtype == DType::int8;
     const double sum_error =
-        integers ? 0 : sum_error_growth(k, reference_.random_data) + tensor_core_error(reference_, c, k);
+        integers ? 0 : sum_error_growth(k, reference_.random_data) + tensor_core_error(reference_, c.left, c.right, k);
     const DType stored_as = array_at(c.result).dtype;
     for_each_block([&](std::size_t begin, std::size_t end) {
       std::vector<std::int64_t> left_at, right_at;

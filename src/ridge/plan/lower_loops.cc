@@ -246,6 +246,19 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
+// Adds a step that converts a block-scaled tensor, and returns the buffer of its elements.
+int dequantize_tensor(Lowering& to, int group, int tensor, DType dtype) {
+  const View& view = to.view_of(tensor);
+  const ops::DequantizeLoops kernel{view.dtype, dtype, count_elements(view.shape)};
+  const int converted = to.add_buffer(dtype, kernel.elements);
+  to.plan.steps.push_back({.group = group,
+                           .kernel = kernel,
+                           .buffers = {view.buffer, converted},
+                           .copy_description = fmt::format("{} from {} to {}", to.tensor_name(tensor),
+                                                           dtype_name(view.dtype), dtype_name(dtype))});
+  return converted;
+}
+
 // Multiplies as any product or, without a sum, as a chain. On a device the product reads two operands of e4m3_128 as
 // they are stored, and narrow weights. On a CPU the product converts at most one block-scaled operand. All others are
 // converted first.
@@ -271,14 +284,7 @@ void lower_scaled_product(Lowering& to, int group, const Contraction& c) {
   for (const int tensor : {c.left, c.right}) {
     View& view = to.tensors[tensor];
     if (!is_block_scaled(view.dtype) || tensor == unconverted) continue;
-    const ops::DequantizeLoops kernel{view.dtype, dtype, count_elements(view.shape)};
-    const int converted = to.add_buffer(dtype, kernel.elements);
-    to.plan.steps.push_back({.group = group,
-                             .kernel = kernel,
-                             .buffers = {view.buffer, converted},
-                             .copy_description = fmt::format("{} from {} to {}", to.tensor_name(tensor),
-                                                             dtype_name(view.dtype), dtype_name(dtype))});
-    view.buffer = converted;
+    view.buffer = dequantize_tensor(to, group, tensor, dtype);
     view.dtype = dtype;
   }
   has_sum(c) ? lower_contraction(to, group, c) : lower_pointwise(to, group);
@@ -364,13 +370,13 @@ std::optional<RoutedProductKernels> make_routed_product_kernels(const Lowering& 
   out.scatter.values = result.dtype;
   out.scatter.width = n_extent;
   out.product = {.batch = experts.extent,
-                 .size = {capacity > 0 && capacity <= count / experts.extent ? capacity * experts.extent : count,
-                          n_extent, k_extent},
+                 .size = {out.gather.sorted_rows(), n_extent, k_extent},
                  .a = {x.dtype, k_extent, 1},
                  .b = {w.dtype, *w_k, *w_n, experts.stride},
                  .d = {result.dtype, n_extent, 1},
                  .grouped = true};
   if (unsupported_reason(out.gather)) return std::nullopt;
+  if (is_block_scaled(x.dtype) && ops::validate_scaled_pair(out.product)) return std::nullopt;
   return out;
 }
 
@@ -397,6 +403,34 @@ bool lower_as_grouped_product(Lowering& to, int group, const Expression& e) {
   return true;
 }
 
+// Lowers a routed product. Devices multiply sorted rows of e4m3 and e4m3_128 as they are stored; otherwise these are
+// converted to bf16 and f32, which is exact.
+void lower_routed_product(Lowering& to, int group, const Expression& e) {
+  const bool is_sorted = !to.plan.fusion.unsorted_routing.contains(to.plan.fusion.groups[group].statements.front());
+  const std::vector<int> in = expression_operands(e);
+  const bool has_narrow_operands = !StoredFloats::contains(to.dtype_of(in[0]));
+  const bool is_on_device = to.plan.fusion.target == Target::cuda;
+  if (is_sorted && (is_on_device || !has_narrow_operands) && lower_as_grouped_product(to, group, e)) return;
+  const View values = to.view_of(in[0]), weights = to.view_of(in[1]);
+  if (has_narrow_operands) {
+    for (const int tensor : {in[0], in[1]}) {
+      View& view = to.tensors[tensor];
+      const DType dtype = is_block_scaled(view.dtype) ? DType::f32 : DType::bf16;
+      view.buffer = is_block_scaled(view.dtype) ? dequantize_tensor(to, group, tensor, dtype)
+                                                : convert_tensor(to, group, tensor, dtype);
+      view.dtype = dtype;
+    }
+  }
+  if (!is_sorted || !has_narrow_operands || !lower_as_grouped_product(to, group, e)) {
+    PlanStep step{.group = group, .kernel = make_routed_product_loops(to, e), .buffers = {}, .copy_description = ""};
+    for (const int t : in) step.buffers.push_back(to.view_of(t).buffer);
+    step.buffers.push_back(to.view_of(e.result).buffer);
+    to.plan.steps.push_back(std::move(step));
+  }
+  to.tensors[in[0]] = values;
+  to.tensors[in[1]] = weights;
+}
+
 }  // namespace
 
 void lower_loops(Lowering& to, int group) {
@@ -404,8 +438,7 @@ void lower_loops(Lowering& to, int group) {
   if (const auto* c = std::get_if<Contraction>(&to.statement_at(statement).op))
     return lower_scaled_product(to, group, *c);
   const auto& e = std::get<Expression>(to.statement_at(statement).op);
-  const bool is_sorted = !to.plan.fusion.unsorted_routing.contains(statement);
-  if (e.routine->kind == RoutineKind::routed && is_sorted && lower_as_grouped_product(to, group, e)) return;
+  if (e.routine->kind == RoutineKind::routed) return lower_routed_product(to, group, e);
   if (e.routine->kind == RoutineKind::conv) return lower_direct_convolution(to, group, e);
   if (e.routine->kind == RoutineKind::conv_transpose) return lower_transposed_convolution(to, group, e);
   PlanStep step{.group = group, .kernel = {}, .buffers = {}, .copy_description = ""};
@@ -413,7 +446,8 @@ void lower_loops(Lowering& to, int group) {
   step.buffers.push_back(to.view_of(e.result).buffer);
   switch (e.routine->kind) {
     case RoutineKind::conv:
-    case RoutineKind::conv_transpose: break;  // lowered above
+    case RoutineKind::conv_transpose:
+    case RoutineKind::routed: break;  // lowered above
     case RoutineKind::gather:
     case RoutineKind::scatter: step.kernel = make_gather_scatter_loops(to, e); break;
     case RoutineKind::cumsum: step.kernel = make_running_sum_loops(to, e); break;
@@ -424,7 +458,6 @@ void lower_loops(Lowering& to, int group) {
     case RoutineKind::rotary: step.kernel = make_rotary_loops(to, e); break;
     case RoutineKind::max_pool:
     case RoutineKind::avg_pool: step.kernel = make_pool_loops(to, e); break;
-    case RoutineKind::routed: step.kernel = make_routed_product_loops(to, e); break;
     case RoutineKind::scan: step.kernel = make_recurrence_loops(to, e); break;
     case RoutineKind::quantize: step.kernel = make_quantize_loops(to, e); break;
   }

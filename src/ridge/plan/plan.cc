@@ -73,6 +73,9 @@ bool is_chosen_by_topk(const Program& program, int tensor, const Axis& along) {
   });
 }
 
+// True for the dtypes that two operands of a routed product may have besides those of floats.
+constexpr bool is_routed_narrow(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e4m3_128; }
+
 // Checks the dtypes of a routine: integers for indices, floats for all else.
 Status check_routine_dtypes(const Program& program, const Expression& p) {
   const RoutineKind word = p.routine->kind;
@@ -88,7 +91,10 @@ Status check_routine_dtypes(const Program& program, const Expression& p) {
           fmt::format("cannot run with '{}' as indices: expected an input, found a computed tensor", tensor.name),
           "`ridge explain` counts it; to run, give the indices as an input");
     if (word == RoutineKind::rotary && i == 1 && tensor.dtype == DType::int32) continue;  // positions
-    if (!index && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
+    if (index || is_float(tensor.dtype)) continue;
+    if (word != RoutineKind::routed) return dtype_error(tensor, "f32, bf16 or f16");
+    if (!is_routed_narrow(tensor.dtype) || program.tensors[in[0]].dtype != program.tensors[in[1]].dtype)
+      return dtype_error(tensor, "f32, bf16 or f16, or two operands of e4m3 or of e4m3_128");
   }
   const Tensor& result = program.tensors[p.result];
   if (gives_indices(word) && result.dtype != DType::int32 && result.dtype != DType::int8)

@@ -269,8 +269,9 @@ class ElementEvaluator {
       out.value += product;
       out.scale += std::fabs(product);
     }
-    out.bound = sum_error_growth(static_cast<double>(terms), reference_.random_data) *
-                out.scale;  // summed in f32, as products are
+    const auto k = static_cast<double>(terms);  // Summed in f32, as products are
+    out.bound =
+        (sum_error_growth(k, reference_.random_data) + tensor_core_error(reference_, in_[0], in_[1], k)) * out.scale;
     return out;
   }
 

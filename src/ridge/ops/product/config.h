@@ -63,13 +63,13 @@ struct MatmulConfig {
   constexpr int epilogue_steps() const { return (n + 15) / 16 * (m / warpgroups_per_tile() / 64); }
   // True if a kernel can multiply operands of this dtype: k must be contiguous except in elements of 16 bits and in the
   // left operand of 32 bits, which threads load to registers; and pieces of the sums need registers. No kernel
-  // scales blocks for groups, in pingpong or in large clusters.
+  // scales blocks in pingpong or in large clusters.
   constexpr bool can_multiply(DType operand) const {
     const int bytes = operand_bytes(operand);
     if (bytes == 2) return true;
     if (b != tile::Major::k) return false;
     if (a != tile::Major::k && (bytes != 4 || (n != 16 && n % 32 != 0) || n == 224)) return false;
-    if (is_block_scaled(operand) && (grouped || cluster() > 2 || roles == tile::Roles::pingpong)) return false;
+    if (is_block_scaled(operand) && (cluster() > 2 || roles == tile::Roles::pingpong)) return false;
     const tile::SumPieces pieces{m / warpgroups_per_tile(), n, warpgroups_per_tile()};
     int registers = consumers == 3 ? 144 : 192;
     if (consumers == 3 && is_block_scaled(operand)) registers = 128;  // The scales need registers, too
@@ -301,18 +301,6 @@ constexpr bool is_in_sample(std::size_t index) {
   }
   return new_layout || new_cluster;
 }
-// True if a build with RIDGE_MENU=SAMPLE, for tests without a device, compiles the config for a dtype: all of the
-// sample for bf16, and the first config with its roles for other dtypes, because their kernels have the same
-// definition.
-constexpr bool is_in_sample(std::size_t index, DType operand) {
-  if (operand == DType::bf16) return is_in_sample(index);
-  for (std::size_t i = 0; i < index; ++i) {
-    const MatmulConfig &x = sm90_kernel_configs[i], &c = sm90_kernel_configs[index];
-    if (x.roles == c.roles && x.swap == c.swap) return false;
-  }
-  return true;
-}
-
 // Returns a config of `sm90_kernel_configs` for operands of a dtype. The list has k of operands of 16 bits; a stage of
 // other operands has as many bytes. A stage of block-scaled operands has one block of each line, and their scales take
 // the memory of a stage.
@@ -329,6 +317,20 @@ constexpr MatmulConfig kernel_config(int config, DType operand) {
   out.k = BlockPlanes<DType::e4m3_128>::block;
   out.stages = (ring_bytes - scale_bytes) / ((out.m + out.n) * out.k);
   return out;
+}
+
+// True if a build with RIDGE_MENU=SAMPLE, for tests without a device, compiles the config for a dtype: all of the
+// sample for bf16, and for other dtypes the first of those that multiply them with its groups of threads, its order of
+// A and without or with groups of rows.
+constexpr bool is_in_sample(std::size_t index, DType operand) {
+  if (operand == DType::bf16) return is_in_sample(index);
+  for (std::size_t i = 0; i < index; ++i) {
+    const MatmulConfig &x = sm90_kernel_configs[i], &c = sm90_kernel_configs[index];
+    if (x.roles == c.roles && x.swap == c.swap && x.consumers == c.consumers && x.a == c.a && x.grouped == c.grouped &&
+        kernel_config(static_cast<int>(i), operand).can_multiply(operand))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace ridge::ops

@@ -27,12 +27,19 @@ template <class T> constexpr bool is_short(const MatmulConfig& c) {
 template <class T> inline constexpr int schedule_count = std::is_same_v<T, Bf16> ? 1000 : 100;
 
 // Checks two groups with an empty group between them. Some tiles end with their group, others contain its end.
+// Returns the blocks of k of a product that fills each slot of the ring, and one of them and each buffer of scales
+// twice.
+constexpr int traced_blocks(const MatmulConfig& c) {
+  const int blocks = c.stages + 1, scaled_blocks = tile::scale_buffers * scale_quad + 1;
+  return c.scales_blocks ? std::max(blocks, scaled_blocks) : blocks;
+}
+
 template <std::size_t index, class T> void expect_groups_no_sync_errors() {
   constexpr MatmulConfig c = kernel_config(index, operand_dtype<T>);
   const int along = c.swap ? c.n : c.m;
   const tile::trace::RecordOptions groups{
       .kernel = "config " + std::to_string(index) + " grouped",
-      .sizes = {.m = c.swap ? c.m : 3 * c.m, .n = c.swap ? 3 * c.n : c.n, .k = c.k * (c.stages + 1), .batch = 3},
+      .sizes = {.m = c.swap ? c.m : 3 * c.m, .n = c.swap ? 3 * c.n : c.n, .k = c.k * traced_blocks(c), .batch = 3},
       .starts = {0, along + 5, along + 5, 3 * along}};
   EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index, T>>(groups), schedule_count<T>).first_error,
             "");
@@ -44,7 +51,7 @@ template <std::size_t index, class T> void expect_no_sync_errors() {
   const std::string name = "config " + std::to_string(index);
   const tile::trace::RecordOptions whole{
       .kernel = name,
-      .sizes = {.m = (is_short<T>(c) ? 1 : 2) * c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * (c.stages + 1)},
+      .sizes = {.m = (is_short<T>(c) ? 1 : 2) * c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * traced_blocks(c)},
       .blocks = c.cluster(),
       .prefetch_constants = index % 2 == 1};
   EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index, T>>(whole), schedule_count<T>).first_error,
@@ -115,7 +122,7 @@ TEST(TraceConfigs, ConfigsOfIntegersHaveNoSynchronizationErrors) {
   check_all_configs<std::int8_t>(std::make_index_sequence<sm90_kernel_configs.size()>());
 }
 
-// Threads of a group read scales that other threads wrote, so a barrier must separate the writes from the reads.
+// Threads that load scales fill two buffers, which the groups of a tile read and release.
 TEST(TraceConfigs, ConfigsThatScaleBlocksHaveNoSynchronizationErrors) {
   check_all_configs<ScaledE4m3>(std::make_index_sequence<sm90_kernel_configs.size()>());
 }

@@ -49,7 +49,7 @@ Reason unsupported_reason(const RoutingProblem& r) {
 }
 
 void route_rows(const RoutingProblem& r, std::span<void* const> data, int threads) {
-  const std::int64_t bytes = r.width * dtype_bits(r.values) / 8;
+  const std::int64_t bytes = stored_bytes(r.values, r.width);
   if (!r.restores_order) assign_rows(r, data[0], static_cast<std::int32_t*>(data[2]));
   const std::int32_t* const rows = static_cast<const std::int32_t*>(data[r.restores_order ? 0 : 2]) + r.groups + 1;
   const char* const from = static_cast<const char*>(data[1]);

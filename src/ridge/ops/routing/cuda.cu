@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/device/launch_kernel.h"
@@ -124,14 +125,28 @@ template <class Word, bool restores_order> __global__ void __launch_bounds__(mov
   }
 }
 
-template <class Word> void move_rows(const RoutingProblem& r, const void* from, void* to, const int* rows,
-                                     std::int64_t words, cudaStream_t stream) {
+template <class Word> void move_words(const RoutingProblem& r, const char* from, char* to, const int* rows,
+                                      std::int64_t words, cudaStream_t stream) {
   const device::LaunchShape shape{.blocks = std::min<std::int64_t>((r.index_count + move_warps - 1) / move_warps,
                                                                    8 * device::multiprocessor_count()),
                                   .threads = move_threads};
   device::launch_dependent(r.restores_order ? move_kernel<Word, true> : move_kernel<Word, false>, shape, stream,
-                           static_cast<const Word*>(from), static_cast<Word*>(to), rows, r.index_count,
+                           reinterpret_cast<const Word*>(from), reinterpret_cast<Word*>(to), rows, r.index_count,
                            r.indices_per_row, words);
+}
+void move_rows(const RoutingProblem& r, const char* from, char* to, const int* rows, std::int64_t row_bytes,
+               cudaStream_t stream) {
+  const std::uintptr_t places = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to) |
+                                static_cast<std::uintptr_t>(row_bytes);
+  if (r.index_count == 0 || row_bytes == 0) return;
+  if (places % 16 == 0)
+    move_words<uint4>(r, from, to, rows, row_bytes / 16, stream);
+  else if (places % 4 == 0)
+    move_words<std::uint32_t>(r, from, to, rows, row_bytes / 4, stream);
+  else if (places % 2 == 0)
+    move_words<std::uint16_t>(r, from, to, rows, row_bytes / 2, stream);
+  else
+    move_words<std::uint8_t>(r, from, to, rows, row_bytes, stream);
 }
 
 }  // namespace
@@ -149,18 +164,14 @@ Status route_rows(const RoutingProblem& r, std::span<void* const> data, CUstream
     device::launch_dependent(assign_rows_kernel, shape, stream, indices, groups, starts, rows, kept);
   }
   const int* const rows = static_cast<const int*>(data[r.restores_order ? 0 : 2]) + groups + 1;
-  const void* const from = data[1];
-  void* const to = data[r.restores_order ? 2 : 3];
-  const std::int64_t bytes = r.width * dtype_bits(r.values) / 8;
-  const auto address = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
-  if (r.index_count > 0 && bytes > 0) {
-    if (bytes % 16 == 0 && address % 16 == 0)
-      move_rows<uint4>(r, from, to, rows, bytes / 16, stream);
-    else if (bytes % 4 == 0)
-      move_rows<std::uint32_t>(r, from, to, rows, bytes / 4, stream);
-    else
-      move_rows<std::uint16_t>(r, from, to, rows, bytes / 2, stream);
-  }
+  const auto* const from = static_cast<const char*>(data[1]);
+  auto* const to = static_cast<char*>(data[r.restores_order ? 2 : 3]);
+  const std::int64_t element_bytes = element_plane_bytes(r.values, r.width);
+  move_rows(r, from, to, rows, element_bytes, stream);
+  // Scales are a plane of their own; only sorted rows have any
+  if (const std::int64_t scale_bytes = stored_bytes(r.values, r.width) - element_bytes; scale_bytes > 0)
+    move_rows(r, from + r.index_count / r.indices_per_row * element_bytes, to + r.sorted_rows() * element_bytes, rows,
+              scale_bytes, stream);
   return device::to_status(cudaGetLastError(), "routing rows");
 }
 

@@ -8,7 +8,7 @@ namespace ridge::ops {
 // which read all indices once per group.
 Result<Forecast> forecast(const RoutingProblem& r, const DeviceNumbers& device) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
-  const double row_bytes = 2 * real(r.index_count) * real(r.width) * dtype_bits(r.values) / 8,
+  const double row_bytes = 2 * real(r.index_count) * real(r.width) * bytes_per_element(r.values),
                row_map_bytes = real(r.row_map_elements()) * 4;
   Forecast out = forecast_streamed("routed_rows", row_bytes + row_map_bytes, 0, device);
   if (!r.restores_order)

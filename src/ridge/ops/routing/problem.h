@@ -21,6 +21,10 @@ struct RoutingProblem {
   std::int64_t index_count = 0, indices_per_row = 1;
   std::int64_t groups = 1, width = 0, capacity = 0;
   std::int64_t row_map_elements() const { return 2 * groups + 1 + index_count; }
+  // Returns the number of sorted rows for which there is memory.
+  std::int64_t sorted_rows() const {
+    return capacity > 0 && capacity <= index_count / groups ? capacity * groups : index_count;
+  }
   bool operator==(const RoutingProblem&) const = default;
 };
 

@@ -1,6 +1,6 @@
-// Runs a product kernel on Hopper. One thread of the last warpgroup fills the slots of a ring by the copy engine; the
-// other warpgroups multiply them, and the loads of the next tile overlap the stores of this one. ring.h has the order
-// of the waits; this file implements its operations.
+// Runs a product kernel on Hopper. One thread of the last warpgroup fills the slots of a ring by the copy engine, and
+// three of its warps load scales, if there are any; the other warpgroups multiply the slots, and the loads of the next
+// tile overlap the stores of this one. ring.h has the order of the waits; this file implements its operations.
 #pragma once
 
 #include "ridge/tile/sm90/tile_operations.h"
@@ -84,8 +84,8 @@ template <class Kernel> struct ScaleLoader {
 
   TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
   TILE_FN void load_scales(const WorkItem& item, int quad) {
-    load_lines(of_row, g.a_scales, item.batch, item.m0, quad);
-    load_lines(of_column, g.b_scales, item.batch, item.n0, quad);
+    load_lines<config.m>(of_row, g.a_scales, item.batch, item.m0, quad);
+    load_lines<config.n>(of_column, g.b_scales, item.batch, item.n0, quad);
   }
   TILE_FN void wait_scales_read(int buffer, std::uint32_t phase) const {
     wait_mbarrier(shared_address(s.scales.empty) + 8 * buffer, phase);
@@ -112,15 +112,15 @@ template <class Kernel> struct ScaleLoader {
   }
 
  private:
-  // Loads the scales of four blocks of every 96th line; those beyond the last line and block are zero.
-  template <int count>
+  // Loads the scales of four blocks of every 96th line of a tile of `lines`; those beyond the matrix are zero.
+  template <int lines, int count>
   TILE_FN void load_lines(float4 (&to)[count], const BlockScales& x, int product, int first_line, int quad) const {
     const int line = first_line + thread, left = x.blocks - quad * scale_quad;
     const float* from = x.data + product * x.batch_stride + line * x.line_stride + quad * scale_quad;
 #pragma unroll
     for (int i = 0; i < count; ++i, from += threads * x.line_stride) {
       to[i] = make_float4(0, 0, 0, 0);
-      if (line + i * threads >= x.lines) continue;
+      if (thread + i * threads >= lines || line + i * threads >= x.lines) continue;
       if (x.has_aligned_quads) {
         to[i] = __ldcg(reinterpret_cast<const float4*>(from));
       } else {
@@ -131,14 +131,14 @@ template <class Kernel> struct ScaleLoader {
       }
     }
   }
-  // True if the product of two such scales is exact to the last bit but one, or zero.
+  // True if the product of two such scales is 0 or a normal number.
   TILE_FN static bool is_moderate(float x) { return x == 0 || (fabsf(x) > 1e-18F && fabsf(x) < 1e18F); }
   TILE_FN static bool are_moderate(const float4& x) {
     return is_moderate(x.x) & is_moderate(x.y) & is_moderate(x.z) & is_moderate(x.w);
   }
   // Returns the bit mask of the pieces of the sums whose columns share a scale in each of four blocks, as 128 lines of
-  // weights of DeepSeek do, as far as this warp's columns show: sums need one factor then. Columns from `end` on are
-  // not in D.
+  // weights of DeepSeek do, so that sums need one factor. A warp looks at the lines that it loads, and at all scales'
+  // sizes. Columns from `end` on are not in D.
   TILE_FN std::uint32_t find_shared_pieces(const ScaleQuads<config.m, config.n>& all, int end) const {
     constexpr SumPieces pieces = Kernel::State::pieces;
     bool have_moderate_scales = true;

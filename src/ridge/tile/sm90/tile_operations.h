@@ -43,7 +43,8 @@ struct EpilogueStepRange {
 template <int rows, int columns> struct ScaleQuads {
   alignas(16) float of_row[rows][scale_quad];
   alignas(16) float of_column[scale_quad][columns];
-  // By warp that loads scales: bit mask of the pieces of the sums in which it knows of no two scales of columns
+  // By warp that loads scales: bit i is 1 if the columns of piece i that it loads share a scale in each block, and no
+  // scale that it loads is extreme
   alignas(16) std::uint32_t shared_pieces[4];
 };
 template <int rows, int columns> struct BufferedScales {

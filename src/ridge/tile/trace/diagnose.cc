@@ -108,6 +108,13 @@ std::string diagnose_buffer(const SimulatorState& w, const std::string& cell, co
          std::to_string(before.step->item) + "; missing: the group's barrier before the write";
 }
 
+std::string describe_overwritten_scales(const SimulatorState& w, const std::string& cell, const Access& reader,
+                                        const Access& writer) {
+  return cell + ": those for " + describe_stage(writer) + " overwrite those for " + describe_stage(reader) + " while " +
+         thread_name(w, reader) +
+         " may still read them; missing: its release of the buffer, or the scale loader's wait for it";
+}
+
 }  // namespace
 
 std::string describe_stage(const Access& a) {
@@ -132,6 +139,7 @@ std::string diagnose_write(const SimulatorState& w, int cell, const Access& befo
       return c.name + ": the copy for " + describe_stage(is_earlier_stage(now, before) ? before : now) +
              " races with the copy for " + describe_stage(is_earlier_stage(now, before) ? now : before) +
              "; missing: the producer's wait for the slot to be released";
+    case CellKind::scales: return describe_overwritten_scales(w, c.name, before, now);
     case CellKind::sums: return describe_sums_race(c.name, before, now);
     case CellKind::buffer: return diagnose_buffer(w, c.name, before, now);
     case CellKind::output:
@@ -157,6 +165,10 @@ std::string diagnose_read(const SimulatorState& w, int cell, const Access& now, 
         return describe_reused_slot(w, c.name, now, writer, w.cells[cell].writer_knew);
       return c.name + ": the multiply of " + thread_name(w, now) + " may read " + describe_stage(now) +
              " before its copy has arrived; missing: " + thread_name(w, now) + "'s wait for the slot to be full";
+    case CellKind::scales:
+      if (is_written && is_earlier_stage(now, writer)) return describe_overwritten_scales(w, c.name, now, writer);
+      return c.name + ": " + thread_name(w, now) + " may read those for " + describe_stage(now) +
+             " before they are stored; missing: its wait for the buffer to be full, or the scale loader's barrier";
     case CellKind::sums:
       if (is_written) return describe_sums_race(c.name, now, writer);
       return c.name + ": the sums" + tile_suffix(now) +

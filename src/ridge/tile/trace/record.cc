@@ -5,10 +5,10 @@ std::string SymbolTable::block_prefixed(int block, const std::string& name) cons
   return blocks_ > 1 ? "block " + std::to_string(block) + " " + name : name;
 }
 
-void SymbolTable::add_slot_barriers(int block, int slot, int releases) {
-  const std::string name = block_prefixed(block, "slot " + std::to_string(slot));
-  barriers_[{block, slot, 0}] = program.add_barrier(name + " full", 1, block);
-  barriers_[{block, slot, 1}] = program.add_barrier(name + " empty", releases, block);
+void SymbolTable::add_slot_barriers(int block, int slot, const std::string& name, int arrivals, int releases) {
+  const std::string prefixed = block_prefixed(block, name);
+  barriers_[{block, slot, 0}] = program.add_barrier(prefixed + " full", arrivals, block);
+  barriers_[{block, slot, 1}] = program.add_barrier(prefixed + " empty", releases, block);
 }
 
 int SymbolTable::tile_cell(int block, int slot, std::ptrdiff_t tile, LoadedRows part) {

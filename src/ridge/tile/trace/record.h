@@ -35,7 +35,8 @@ class SymbolTable {
 
   int full_barrier(int block, int slot) { return barriers_.at({block, slot, 0}); }
   int empty_barrier(int block, int slot) { return barriers_.at({block, slot, 1}); }
-  void add_slot_barriers(int block, int slot, int releases);  // `releases` is the number of arrivals that empty it
+  // Adds the barriers of a slot that is full after `arrivals` and empty after `releases`.
+  void add_slot_barriers(int block, int slot, const std::string& name, int arrivals, int releases);
 
   // Rows of a tile that one copy loads. A tile is identified by its offset in the stage.
   struct LoadedRows {
@@ -79,7 +80,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     symbols_.program.cluster = cluster();
     for (int b = 0; b < options_.blocks; ++b)
       for (int s = 0; s < config.stages; ++s)
-        symbols_.add_slot_barriers(b, s, config.warpgroups_per_tile() * config.blocks_sharing_loads());
+        symbols_.add_slot_barriers(b, s, "slot " + std::to_string(s), 1,
+                                   config.warpgroups_per_tile() * config.blocks_sharing_loads());
     for (int b = 0; b < options_.blocks; ++b) {
       RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(b, "producer"), b);
       RecordingProducer on{{*this, t, b}};
@@ -88,18 +90,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       if (splits_in_cluster()) on.sync_cluster();
       on.sync_cluster();
     }
-    if constexpr (has_block_scales<Kernel>) {
-      for (int b = 0; b < options_.blocks; ++b) {
-        for (int i = 0; i < scale_buffers; ++i)  // Both recorded threads of each group release a buffer
-          symbols_.add_slot_barriers(b, config.stages + i, 2 * config.warpgroups_per_tile());
-        RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(b, "scale loader"), b);
-        RecordingScaleLoader on{{*this, t, b}};
-        if (!splits_in_cluster()) on.sync_cluster();
-        run_scale_loader<Kernel>(on, scheduler(b));
-        if (splits_in_cluster()) on.sync_cluster();
-        on.sync_cluster();
-      }
-    }
+    if constexpr (has_block_scales<Kernel>)
+      for (int b = 0; b < options_.blocks; ++b) record_scale_loader(b);
     for (int b = 0; b < options_.blocks; ++b)
       for (int id = 0; id < config.consumers; ++id, ++symbols_.program.groups)
         for (int lane = 0; lane < 2; ++lane) {
@@ -117,6 +109,22 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
   }
 
  private:
+  // Records two of the threads that load scales. Both recorded threads of each group release a buffer.
+  void record_scale_loader(int block) {
+    for (int i = 0; i < scale_buffers; ++i)
+      symbols_.add_slot_barriers(block, config.stages + i, "scales " + std::to_string(i), 2,
+                                 2 * config.warpgroups_per_tile());
+    for (int lane = 0; lane < 2; ++lane) {
+      RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(block, "scale loader"), block);
+      t.represented_threads = scale_loader_threads / 2;
+      RecordingScaleLoader on{{*this, t, block}, lane};
+      if (!splits_in_cluster()) on.sync_cluster();
+      run_scale_loader<Kernel>(on, scheduler(block));
+      if (splits_in_cluster()) on.sync_cluster();
+      on.sync_cluster();
+    }
+  }
+  static constexpr int scale_loader_threads = has_block_scales<Kernel> ? 96 : 0;
   static constexpr TileShape tile_shape() {
     return {config.m, output_columns<Kernel>(), config.k, config.cluster_m, config.cluster_n, config.can_split()};
   }
@@ -155,18 +163,18 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
     int cluster_rank() const { return block % tile_shape().cluster(); }
     int first_cluster_block() const { return block - cluster_rank(); }
-    // Barrier of all recorded threads of a cluster; the producer and the loader of scales count as one thread each.
+    // Barrier of all recorded threads of a cluster; the producer counts as one thread.
     void sync_cluster() {
       const int blocks = record.cluster();
       if (blocks == 1) return;
       const int all = record.symbols_.named_barrier(block / blocks * blocks, "of the cluster");
-      add_step(RecordedStepKind::sync, all, blocks * (1 + has_block_scales<Kernel> + 128 * config.consumers));
+      add_step(RecordedStepKind::sync, all, blocks * (1 + scale_loader_threads + 128 * config.consumers));
     }
-    // The scales of a tile's rows and columns for four blocks of k.
-    int scales_cell(int buffer) {
+    // The scales in a buffer that each of the two recorded threads loads.
+    int scales_cell(int buffer, int of_lane) {
       SymbolTable& symbols = record.symbols_;
-      return symbols.find_or_add_cell(symbols.block_prefixed(block, "scales " + std::to_string(buffer)),
-                                      CellKind::buffer, block);
+      const std::string name = "scales " + std::to_string(buffer) + (of_lane == 0 ? "" : " (other threads)");
+      return symbols.find_or_add_cell(symbols.block_prefixed(block, name), CellKind::scales, block);
     }
   };
 
@@ -197,17 +205,25 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
   };
 
-  // The threads that load scales are one recorded thread: a barrier joins them before they fill a buffer's barrier.
   struct RecordingScaleLoader : RecordingRole {
+    int lane;
     void wait_for_earlier_kernels() {}
-    void load_scales(const WorkItem&, int) {}
+    void load_scales(const WorkItem& item, int quad) {
+      this->current_tile = item.cluster_tile;
+      this->current_stage = std::max(item.first_stage, quad * scale_quad);
+    }
     void wait_scales_read(int buffer, std::uint32_t phase) {
       this->add_step(RecordedStepKind::wait, this->record.symbols_.empty_barrier(this->block, config.stages + buffer),
                      phase);
     }
+    // A thread compares the scales of others with its own.
     void store_scales(const WorkItem&, int buffer) {
-      this->add_step(RecordedStepKind::write, this->scales_cell(buffer));
-      this->add_step(RecordedStepKind::arrive, this->record.symbols_.full_barrier(this->block, config.stages + buffer));
+      SymbolTable& symbols = this->record.symbols_;
+      this->add_step(RecordedStepKind::write, this->scales_cell(buffer, lane));
+      this->add_step(RecordedStepKind::sync, symbols.named_barrier(this->block, "of the scale loader"),
+                     scale_loader_threads);
+      for (int of = 0; of < 2; ++of) this->add_step(RecordedStepKind::read, this->scales_cell(buffer, of));
+      this->add_step(RecordedStepKind::arrive, symbols.full_barrier(this->block, config.stages + buffer));
     }
   };
 
@@ -410,7 +426,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     template <int m, int n, int warpgroups_per_tile, class A, class B>
     void mma_scaled(StagedAccumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
       RecordingPieces<StagedAccumulator<m, n, warpgroups_per_tile>, A, B> at{*this, a, b.tile};
-      at.scales = on.scales_cell(on.scale_buffer);
+      at.scales = {on.scales_cell(on.scale_buffer, 0), on.scales_cell(on.scale_buffer, 1)};
       multiply_in_pieces<acc.pieces>(at);
       acc.is_written = true;
     }
@@ -427,7 +443,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     const RecordingMultiplier& multiplier;
     const A& a;
     const B& b;
-    int scales = -1;  // cell of the scales that threads read; -1: none
+    std::vector<int> scales = {};  // cells of the scales that threads read
     int cell(int piece) const {
       return multiplier.on.consumer_cell(" piece " + std::to_string(piece % Sums::pieces.buffers()), CellKind::sums);
     }
@@ -451,7 +467,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
     template <int piece> void add_piece() const {
       multiplier.on.add_step(RecordedStepKind::read, cell(piece));
-      if (scales >= 0) multiplier.on.add_step(RecordedStepKind::read, scales);
+      for (const int scale : scales) multiplier.on.add_step(RecordedStepKind::read, scale);
       multiplier.on.add_step(RecordedStepKind::write, multiplier.on.sums_cell());
     }
   };

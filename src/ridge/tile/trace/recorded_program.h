@@ -75,7 +75,7 @@ struct RecordedBarrier {
   int arrivals = 1, block = 0;
 };
 
-enum class CellKind : std::uint8_t { tile, sums, buffer, output, memory };
+enum class CellKind : std::uint8_t { tile, scales, sums, buffer, output, memory };
 struct RecordedCell {  // memory that is read and written as a unit
   std::string name;    // for example "slot 2 tile b"
   CellKind kind = CellKind::memory;

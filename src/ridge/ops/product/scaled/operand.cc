@@ -73,7 +73,7 @@ Reason validate_scaled_pair(const MatmulProblem& p) {
   if (p.a.dtype != DType::e4m3_128 || p.b.dtype != DType::e4m3_128)
     return fmt::format("expected two operands of e4m3_128, found {} * {}", dtype_name(p.a.dtype),
                        dtype_name(p.b.dtype));
-  if (p.grouped || p.windows || p.pixel_windows) return "expected no groups or windows with block-scaled operands";
+  if (p.windows || p.pixel_windows) return "expected no windows with block-scaled operands";
   if (p.size.k % dtype_info(DType::e4m3_128).block != 0)
     return fmt::format("k: expected a multiple of {}, found {}", dtype_info(DType::e4m3_128).block, p.size.k);
   if (auto reason = validate_packed_lines("a", p.a, p.size.m, p.size.k, p.batch)) return reason;
