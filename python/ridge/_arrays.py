@@ -16,6 +16,26 @@ def is_torch(array):
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def is_cupy(array):
+    """True if the array is CuPy's."""
+    return type(array).__module__.partition(".")[0] == "cupy"
+
+
+def device_of(array):
+    """Returns the device of an array of PyTorch or CuPy, such as "cuda:0" or "cpu", and "cpu" for other objects."""
+    if is_torch(array):
+        return str(array.device)
+    return f"cuda:{array.device.id}" if is_cupy(array) else "cpu"
+
+
+def copy_to_device_of(like, array):
+    """Returns a copy of a NumPy array with the library and device of another, which is PyTorch's or CuPy's."""
+    if is_torch(like):
+        return sys.modules["torch"].from_numpy(array).to(like.device)
+    with like.device:
+        return _module_of(like).asarray(array)
+
+
 def is_on_host(array):
     """True if the array is in host memory."""
     return str(getattr(array, "device", "cpu")) == "cpu"
@@ -121,7 +141,7 @@ def column_of_indices(like, count):
 
 def _module_of(array):
     """Returns CuPy for its arrays, otherwise NumPy."""
-    name = "cupy" if type(array).__module__.partition(".")[0] == "cupy" else "numpy"
+    name = "cupy" if is_cupy(array) else "numpy"
     try:
         return __import__(name)
     except ImportError:

@@ -11,7 +11,7 @@ from ._arrays import check_out, check_supported_dtype, dtype_of, is_on_host, new
 from ._error import Error, input_error, text_of, usage_error
 from ._shapes import axis_of, check_matmul, check_rmsnorm, check_softmax, geglu_shape
 from ._sizes import check_threads, sizes_of
-from ._weights import Weights
+from ._weights import Weights, check_device
 
 LETTERS = "ABCDEFGHIJKLMNOP"
 Array = TypeVar("Array")  # An array of any library with DLPack or the buffer protocol; results have the type of the first
@@ -98,8 +98,9 @@ def matmul(a: Array, b: Any, out: Any = None, dtype: str | None = None, threads:
 
     Operands are f32, bf16 or f16 with f32 sums, or int8 with int32 sums. Leading axes are broadcast, and an operand of one
     axis is a vector, as in torch.matmul. Operands with contiguous rows or columns are not copied. If b is ridge.Weights of
-    4 bits [n, k], the result is a @ b.dequantize().T; a is then an f32 or bf16 matrix [..., m, k] in host memory, and
-    nothing is rounded but the result.
+    4 bits [n, k], the result is a @ b.dequantize().T. In host memory a is then an f32 or bf16 matrix [..., m, k], and
+    nothing is rounded but the result. On a device a is bf16 or f16, and b is weights.to_device(a). There, weights are first
+    rounded to a's dtype if a has more than 64 rows or no kernel reads them as they are stored (docs/products.md).
     out      array for the result: row-major, not overlapping a and b
     dtype    dtype of the result (default: that of a, or int32 for int8)
     threads  number of threads; 0 for every core that the process may use
@@ -109,6 +110,7 @@ def matmul(a: Array, b: Any, out: Any = None, dtype: str | None = None, threads:
         dtype = text_of("a dtype's name", dtype, "bf16")
     try:
         if isinstance(b, Weights):
+            check_device(a, b)
             return _ridge.matmul_weights(a, b.data, (b.dtype, *b.shape), out, dtype, threads)
         return _ridge.matmul(a, b, out, dtype, threads)
     except Error:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from . import _ridge
+from ._arrays import copy_to_device_of, device_of
 from ._error import input_error, usage_error
 
 if TYPE_CHECKING:  # NumPy is imported by the functions, since ridge works without it
@@ -29,22 +31,48 @@ class Weights:
 
     dtype  "int4_32", "int4_64" or "int4_128" if all zero points of the file were 8, else "u4_32", "u4_64" or "u4_128"
     shape  (n, k): rows of outputs, each of k contiguous elements
-    data   bytes [n, k / block, bytes of a block] as one axis of uint8
+    data   bytes as one axis of uint8: [n, k / block, bytes of a block] of NumPy in host memory, and on a device, as an
+           array of PyTorch or CuPy, all elements and then all scales in the order of the device's kernels
+    device "cpu" for host memory, or the CUDA device of `data`, such as "cuda:0"; `to_device` copies weights there
     """
 
     dtype: str
     shape: tuple[int, int]
-    data: npt.NDArray[np.uint8]
+    data: Any
+    device: str = "cpu"
 
     @property
     def block(self) -> int:
         """Number of elements that share a scale."""
         return int(self.dtype.partition("_")[2])
 
-    def dequantize(self) -> npt.NDArray[np.float32]:
-        """Returns the matrix [n, k] as float32, in which every element is exact."""
+    def to_device(self, like: Any) -> Weights:
+        """Returns the weights on the CUDA device of `like`, an array of PyTorch or CuPy, for products with such arrays.
+
+        Weights that are there already, or in host memory as `like`, are returned as they are. Raises ridge.Error for
+        weights on another device.
+        """
         import numpy as np
 
+        device = device_of(like)
+        if device == self.device:
+            return self
+        if self.device != "cpu":
+            raise input_error(f"expected weights in host memory to copy, found weights on {self.device}: call to_device() of "
+                              "the weights that were read from the file")
+        if not device.startswith("cuda"):
+            raise input_error(f"expected an array on a CUDA device or in host memory, found one on {device}")
+        planes = np.empty_like(self.data)
+        _ridge.split_weights(self.data, (self.dtype, *self.shape), planes)
+        return Weights(self.dtype, self.shape, copy_to_device_of(like, planes), device)
+
+    def dequantize(self) -> npt.NDArray[np.float32]:
+        """Returns the matrix [n, k] as float32, in which every element is exact. Raises ridge.Error on a device."""
+        import numpy as np
+
+        if self.device != "cpu":
+            raise input_error(f"expected weights in host memory, found weights on {self.device}: call dequantize() of the "
+                              "weights that to_device() copied")
         n, k = self.shape
         has_zeros = self.dtype.startswith("u4")
         blocks = self.data.reshape(n, k // self.block, -1)
@@ -53,6 +81,22 @@ class Weights:
         codes = np.stack([packed & 0xF, packed >> 4], axis=-1).reshape(n, k // self.block, self.block).astype(np.int16)
         values = codes - (blocks[:, :, 2:3] & 0x7F) if has_zeros else (codes ^ _MIDDLE) - _MIDDLE
         return (values.astype(np.float32) * scales).reshape(n, k)
+
+
+def check_device(array: Any, weights: Weights) -> None:
+    """Raises Error unless weights are on the device of an array, the operand 'a' of a product."""
+    device = device_of(array)
+    if device == weights.device:
+        return
+    cure = "pass weights.to_device(a)"
+    if weights.device != "cpu":
+        cure = f"pass a on {weights.device}, or weights.to_device(a) of the weights that were read from the file"
+    raise input_error(f"expected 'a' and the weights on one device, found 'a' {_place(device)} and the weights "
+                      f"{_place(weights.device)}: {cure}")
+
+
+def _place(device: str) -> str:
+    return "in host memory" if device == "cpu" else f"on {device}"
 
 
 def weights_from_gptq(qweight: Any, qzeros: Any, scales: Any, *, group: int, g_idx: Any = None,

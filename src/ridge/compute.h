@@ -94,7 +94,8 @@ Result<Computation> prepare(const ComputeRequest& request, const std::vector<Arr
 // that the kernels do not support are copied first. Errors: those of `Computation`.
 Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int threads = 0);
 
-// A matrix [n, k] of a dtype with block scales along k, such as u4_128, in the layout of base/block_scale.h.
+// A matrix [n, k] of a dtype with block scales along k, such as u4_128, in the layout of base/block_scale.h: blocks in
+// host memory, and on a device the two planes that `split_blocks` writes.
 struct BlockScaledWeights {
   const void* data = nullptr;
   DType dtype = DType::u4_128;
@@ -115,6 +116,11 @@ class MatmulOnDevice {
  public:
   // Errors: those of `matmul`; an operand that `can_read` rejects; an unknown device number.
   static Result<MatmulOnDevice> make(int device, const ArrayView& a, const ArrayView& b, const ArrayView& d);
+  // Plans d[…, m, n] = a[…, m, k] * b[n, k], summed over k. a is bf16, or f16 with blocks of int4 or u4; k is a
+  // multiple of the block and of 32, and b starts at a multiple of 16 bytes. d is f32, bf16 or f16. Up to 64 rows are
+  // multiplied with the weights as they are stored; for more, the scratch memory has the weights in a's dtype. No
+  // running kernel may write the weights. Errors: those of the function above.
+  static Result<MatmulOnDevice> make(int device, const ArrayView& a, const BlockScaledWeights& b, const ArrayView& d);
   // True if kernels can read an operand with these strides; always for row-major ones.
   static bool can_read(const ArrayView& operand);
 
@@ -123,12 +129,13 @@ class MatmulOnDevice {
   Status queue(CUstream_st* stream, void* scratch) const;
 
   struct Impl;  // Internal
-  explicit MatmulOnDevice(std::shared_ptr<const Impl> impl, const ArrayView& a, const ArrayView& b, const ArrayView& d)
-      : impl_(std::move(impl)), a_(a.data), b_(b.data), d_(d.data) {}
+  explicit MatmulOnDevice(std::shared_ptr<const Impl> impl, const void* a, const void* b, void* d)
+      : impl_(std::move(impl)), a_(a), b_(b), d_(d) {}
 
  private:
   std::shared_ptr<const Impl> impl_;
-  void *a_, *b_, *d_;
+  const void *a_, *b_;
+  void* d_;
 };
 
 // A gated layer of a training step in the memory of a CUDA device, and its gradients: y = u * gelu(g); u and g are the

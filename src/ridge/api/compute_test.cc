@@ -335,11 +335,74 @@ TEST(MatmulOnDevice, ValidatesBeforeOpeningADevice) {
             "expected arrays without block scales, found e4m3_128");
 }
 
+TEST(MatmulOnDevice, ValidatesBlockScaledWeights) {
+  alignas(16) std::uint8_t memory[64] = {}, elsewhere[64] = {};  // Refusals read no elements
+  struct Case {
+    DType a, weights, d;
+    std::int64_t rows, n, k;
+    std::string_view message;
+  };
+  const Case cases[] = {
+      {DType::bf16, DType::bf16, DType::bf16, 3, 5, 64,
+       "expected weights[n, k] of a dtype with block scales, found bf16[5, 64]"},
+      {DType::f32, DType::u4_64, DType::f32, 3, 5, 64,
+       "expected narrow weights, such as int8, e4m3 or mxfp4, with bf16 or f16, found f32 * u4_64"},
+      {DType::bf16, DType::e4m3_128, DType::bf16, 3, 5, 128,
+       "expected narrow weights, such as int8, e4m3 or mxfp4, with bf16 or f16, found bf16 * e4m3_128"},
+      {DType::f16, DType::mxfp4, DType::f16, 3, 5, 64, "a: expected bf16 with mxfp4, found f16"},
+      {DType::f16, DType::mxfp4, DType::f16, 65, 5, 64, "a: expected bf16 with mxfp4, found f16"},
+      {DType::bf16, DType::u4_128, DType::bf16, 65, 5, 64, "u4_128: expected k in multiples of 128 elements, found 64"},
+      {DType::bf16, DType::nvfp4, DType::bf16, 3, 5, 48, "nvfp4: expected k in multiples of 32 elements, found 48"},
+      {DType::bf16, DType::int4_64, DType::int8, 3, 5, 64,
+       "expected two operands of the same dtype, f32, bf16, f16, e4m3, tf32, e4m3_128 or int8, and a result of f32, "
+       "bf16 or f16, of int8 also int32; found bf16 * int4_64 -> int8"},
+  };
+  for (const Case& c : cases) {
+    const std::int64_t a_shape[] = {c.rows, c.k}, d_shape[] = {c.rows, c.n};
+    std::vector<std::uint8_t> a(static_cast<std::size_t>(c.rows * c.k * 4)), d(a.size());
+    std::vector<std::uint8_t> weights(static_cast<std::size_t>(stored_bytes(c.weights, c.n * c.k)) + 16);
+    void* const start = weights.data() + (16 - reinterpret_cast<std::uintptr_t>(weights.data()) % 16) % 16;
+    const auto made = MatmulOnDevice::make(0, {a.data(), c.a, a_shape}, BlockScaledWeights{start, c.weights, c.n, c.k},
+                                           {d.data(), c.d, d_shape});
+    EXPECT_EQ(made.error().message, c.message);
+  }
+  const std::int64_t a_shape[] = {1, 32}, d_shape[] = {1, 1}, wide_shape[] = {1, 2}, spread[] = {64, 2};
+  const ArrayView a{memory, DType::bf16, a_shape}, d{elsewhere, DType::bf16, d_shape};
+  const auto refusal = [&](const ArrayView& left, const void* weights, const ArrayView& result) {
+    return MatmulOnDevice::make(0, left, BlockScaledWeights{weights, DType::int4_32, 1, 32}, result).error().message;
+  };
+  EXPECT_EQ(refusal(a, elsewhere + 33, d), "expected weights whose address on a device is a multiple of 16 bytes");
+  EXPECT_EQ(refusal(a, nullptr, d), "expected a, b and d to have memory");
+  EXPECT_EQ(refusal(a, elsewhere, d), "d shares memory with a or b");
+  EXPECT_EQ(refusal(a, elsewhere + 32, {elsewhere, DType::bf16, wide_shape}),
+            "expected a[..., m, k] * weights[n, k] -> d[..., m, n], found bf16[1, 32] * int4_32[1, 32] -> bf16[1, 2]");
+  EXPECT_EQ(refusal({memory, DType::bf16, a_shape, spread}, elsewhere + 32, d),
+            "expected a with contiguous rows or columns");
+}
+
 TEST(MatmulOnDevice, ReportsAMissingDevice) {
   const auto missing = device::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   Floats a = make_counting_array({3, 5}), b = make_counting_array({5, 4}), d = zeros({3, 4});
   EXPECT_EQ(MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message, missing.text());
+  // The weights are read as they are stored, or converted first for more than 64 rows or fewer than 8 columns. Rows at
+  // equal distances are one matrix.
+  struct Case {
+    std::int64_t matrices, rows, n, k, matrix_stride, row_stride;
+  };
+  for (const Case& c :
+       {Case{1, 3, 8, 128, 0, 128}, Case{1, 65, 8, 128, 0, 128}, Case{1, 3, 5, 128, 0, 128}, Case{1, 0, 8, 128, 0, 128},
+        Case{1, 3, 0, 128, 0, 128}, Case{1, 3, 8, 0, 0, 0}, Case{1, 65, 8, 0, 0, 0}, Case{4, 20, 8, 128, 20 * 128, 128},
+        Case{4, 3, 8, 64, 64, 4 * 64}, Case{4, 1, 8, 64, 128, 64}, Case{4, 70, 8, 64, 0, 64}}) {
+    const std::int64_t a_shape[] = {c.matrices, c.rows, c.k}, d_shape[] = {c.matrices, c.rows, c.n};
+    const std::int64_t strides[] = {c.matrix_stride, c.row_stride, 1};
+    std::vector<float> left(1 << 16), result(1 << 16);
+    alignas(16) static std::uint8_t weights[stored_bytes(DType::u4_64, 8 * 128)] = {};
+    const BlockScaledWeights matrix{weights, DType::u4_64, c.n, c.k};
+    const auto made = MatmulOnDevice::make(0, {left.data(), DType::f16, a_shape, strides}, matrix,
+                                           {result.data(), DType::f16, d_shape});
+    EXPECT_EQ(made.error().message, missing.text()) << c.matrices << " " << c.rows << " " << c.n << " " << c.k;
+  }
 }
 
 }  // namespace

@@ -112,6 +112,22 @@ Status api::check_product(const ArrayView& a, const ArrayView& b, const ArrayVie
   return check_output(a, b, d);
 }
 
+Status api::check_product(const ArrayView& a, const BlockScaledWeights& b, const ArrayView& d) {
+  if (!is_block_scaled(b.dtype) || b.n < 0 || b.k < 0)
+    return input_error(fmt::format("expected weights[n, k] of a dtype with block scales, found {}[{}, {}]",
+                                   dtype_name(b.dtype), b.n, b.k));
+  // Shapes and memory are checked as those of bytes.
+  const std::vector<std::int64_t> shape{b.k, b.n}, bytes{stored_bytes(b.dtype, b.n * b.k)};
+  void* const data = const_cast<void*>(b.data);
+  if (!has_matching_shapes(a, ArrayView{data, DType::int8, shape, {}}, d))
+    return input_error(fmt::format("expected a[..., m, k] * weights[n, k] -> d[..., m, n], found {} * {}[{}, {}] -> {}",
+                                   describe_array(a), dtype_name(b.dtype), b.n, b.k, describe_array(d)));
+  if (is_empty(d)) return Done{};
+  if (d.data == nullptr || (b.k > 0 && (a.data == nullptr || b.data == nullptr)))
+    return input_error("expected a, b and d to have memory");
+  return check_output(a, ArrayView{data, DType::int8, bytes, {}}, d);
+}
+
 MatmulProblem api::make_problem(const MatrixLayout& a, const MatrixLayout& b, const ArrayView& left,
                                 const ArrayView& d) {
   MatmulProblem out{.batch = 1,
@@ -134,19 +150,7 @@ Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int th
 }
 
 Status matmul(const ArrayView& a, const BlockScaledWeights& b, const ArrayView& d, int threads) {
-  if (!is_block_scaled(b.dtype) || b.n < 0 || b.k < 0)
-    return input_error(fmt::format("expected weights[n, k] of a dtype with block scales, found {}[{}, {}]",
-                                   dtype_name(b.dtype), b.n, b.k));
-  // Shapes and memory are checked as those of bytes.
-  const std::vector<std::int64_t> shape{b.k, b.n}, bytes{stored_bytes(b.dtype, b.n * b.k)};
-  void* const data = const_cast<void*>(b.data);
-  if (!has_matching_shapes(a, ArrayView{data, DType::int8, shape, {}}, d))
-    return input_error(fmt::format("expected a[..., m, k] * weights[n, k] -> d[..., m, n], found {} * {}[{}, {}] -> {}",
-                                   describe_array(a), dtype_name(b.dtype), b.n, b.k, describe_array(d)));
-  if (api::is_empty(d)) return Done{};
-  if (d.data == nullptr || (b.k > 0 && (a.data == nullptr || b.data == nullptr)))
-    return input_error("expected a, b and d to have memory");
-  RIDGE_TRY_STATUS(check_output(a, ArrayView{data, DType::int8, bytes, {}}, d));
+  if (const Status valid = api::check_product(a, b, d); !valid || api::is_empty(d)) return valid;
   RIDGE_TRY(left, make_operand(a));
   const MatmulProblem problem = api::make_problem(left.layout, {b.dtype, 1, b.k, 0}, a, d);
   if (const auto reason = ops::unsupported_reason(problem)) return input_error(reason.text());

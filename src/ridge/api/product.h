@@ -10,6 +10,7 @@ namespace ridge::api {
 
 // Checks that shapes and dtypes match, that no address is null, and that d is row-major and does not overlap a and b.
 Status check_product(const ArrayView& a, const ArrayView& b, const ArrayView& d);
+Status check_product(const ArrayView& a, const BlockScaledWeights& b, const ArrayView& d);
 bool is_empty(const ArrayView& array);
 
 // Returns the layout of an operand for the kernels, or nullopt if they do not support its strides or alignment.

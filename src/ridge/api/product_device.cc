@@ -1,11 +1,16 @@
 // MatmulOnDevice of ridge/compute.h.
+#include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "ridge/api/device_guard.h"
 #include "ridge/api/product.h"
+#include "ridge/api/training.h"
+#include "ridge/base/ceil_div.h"
 #include "ridge/device/stream.h"
+#include "ridge/ops/loops/cuda.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/run/device_machine.h"
 #include "ridge/run/tune.h"
@@ -16,6 +21,15 @@ struct MatmulOnDevice::Impl {
   int device = 0;
   ops::MatmulProblem problem;
   ops::cuda::MatmulPlan plan;
+  bool constant_b = false;
+  // Conversion of block-scaled weights to a's dtype at the start of the scratch memory, before the product
+  std::optional<ops::DequantizeLoops> conversion = {};
+
+  std::int64_t converted_bytes() const {
+    constexpr std::int64_t alignment = 256;  // Alignment of the workspace that follows
+    if (!conversion) return 0;
+    return ceil_div(conversion->elements * (dtype_bits(conversion->result) / 8), alignment) * alignment;
+  }
 };
 
 namespace {
@@ -46,13 +60,36 @@ struct KeyHash {
   }
 };
 
-Result<std::shared_ptr<const MatmulImpl>> plan_product(int device, const cuda::MatmulCall& call) {
+// Returns why block-scaled weights cannot be multiplied. Checks a single row, because weights are converted for
+// products of more rows than a kernel reads stored weights for.
+Reason unsupported_weights_reason(ops::MatmulProblem problem) {
+  problem.size.m = std::min<std::int64_t>(problem.size.m, 1);
+  if (auto reason = ops::validate_narrow_weights(problem)) return reason;
+  return cuda::unsupported_reason(problem);
+}
+
+// Returns the conversion of the weights of a call to a's dtype, and changes the call to read its result.
+ops::DequantizeLoops convert_weights(cuda::MatmulCall& call) {
+  ops::MatmulProblem& p = call.problem;
+  const ops::DequantizeLoops out{p.b.dtype, p.a.dtype, p.size.n * p.size.k};
+  p.b.dtype = p.a.dtype;
+  call.b = api::placeholder_address(0);
+  call.constant_b = false;  // The conversion writes them just before the product
+  return out;
+}
+
+Result<std::shared_ptr<const MatmulImpl>> plan_product(int device, cuda::MatmulCall call) {
+  std::optional<ops::DequantizeLoops> conversion;
+  if (is_block_scaled(call.problem.b.dtype)) {
+    if (const auto reason = unsupported_weights_reason(call.problem)) return input_error(reason.text());
+    if (ops::reason_to_convert_weights(call.problem)) conversion = convert_weights(call);
+  }
   if (const auto reason = cuda::unsupported_reason(call)) return input_error(reason.text());
   const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
   RIDGE_TRY(plan, choose_matmul_plan(call, ops::plan_workspace_bytes, {.use_stored = true}));
-  return std::make_shared<const MatmulImpl>(MatmulImpl{device, call.problem, plan.plan});
+  return std::make_shared<const MatmulImpl>(MatmulImpl{device, call.problem, plan.plan, call.constant_b, conversion});
 }
 
 Result<std::shared_ptr<const MatmulImpl>> find_or_plan(int device, const cuda::MatmulCall& call) {
@@ -71,6 +108,17 @@ Result<std::shared_ptr<const MatmulImpl>> find_or_plan(int device, const cuda::M
   return planned;
 }
 
+// Returns one product of the rows of all matrices of A, if they have equal distances; weights are then read once.
+ops::MatmulProblem merge_rows(ops::MatmulProblem p) {
+  const std::int64_t distance = p.size.m == 1 ? p.a.batch_stride : p.a.row_stride;
+  if (p.batch <= 1 || p.a.col_stride != 1 || distance < p.size.k || p.a.batch_stride != p.size.m * distance) return p;
+  p.a.row_stride = distance;
+  p.a.batch_stride = p.d.batch_stride = 0;
+  p.size.m *= p.batch;
+  p.batch = 1;
+  return p;
+}
+
 }  // namespace
 
 bool MatmulOnDevice::can_read(const ArrayView& operand) { return api::layout_for_kernels(operand).has_value(); }
@@ -85,16 +133,41 @@ Result<MatmulOnDevice> MatmulOnDevice::make(int device, const ArrayView& a, cons
   if (!left || !right) return input_error("expected a and b with contiguous rows or columns");
   const cuda::MatmulCall call{api::make_problem(*left, *right, a, d), a.data, b.data, d.data};
   RIDGE_TRY(parts, find_or_plan(device, call));
-  return MatmulOnDevice(std::move(parts), a, b, d);
+  return MatmulOnDevice(std::move(parts), a.data, b.data, d.data);
 }
 
-std::int64_t MatmulOnDevice::scratch_bytes() const { return static_cast<std::int64_t>(impl_->plan.workspace_bytes); }
+Result<MatmulOnDevice> MatmulOnDevice::make(int device, const ArrayView& a, const BlockScaledWeights& b,
+                                            const ArrayView& d) {
+  RIDGE_TRY_STATUS(api::check_product(a, b, d));
+  constexpr std::uintptr_t alignment = 16;
+  if (reinterpret_cast<std::uintptr_t>(b.data) % alignment != 0)
+    return input_error("expected weights whose address on a device is a multiple of 16 bytes",
+                       "allocate them as an array of their own");
+  const auto left = api::layout_for_kernels(a);
+  if (!left) return input_error("expected a with contiguous rows or columns");
+  const ops::MatmulProblem problem = merge_rows(api::make_problem(*left, {b.dtype, 1, b.k, 0}, a, d));
+  const cuda::MatmulCall call{.problem = problem, .a = a.data, .b = b.data, .d = d.data, .constant_b = true};
+  RIDGE_TRY(parts, find_or_plan(device, call));
+  return MatmulOnDevice(std::move(parts), a.data, b.data, d.data);
+}
+
+std::int64_t MatmulOnDevice::scratch_bytes() const {
+  return impl_->converted_bytes() + static_cast<std::int64_t>(impl_->plan.workspace_bytes);
+}
 
 Status MatmulOnDevice::queue(CUstream_st* stream, void* scratch) const {
   const api::DeviceGuard device_guard(impl_->device);
   if (!device_guard.status()) return device_guard.status();
-  const device::DeviceWorkspace workspace{scratch, impl_->plan.workspace_bytes, false};
-  return cuda::launch({impl_->problem, a_, b_, d_}, impl_->plan, workspace, stream);
+  const void* b = b_;
+  if (impl_->conversion) {
+    void* const data[] = {const_cast<void*>(b_), scratch};
+    RIDGE_TRY_STATUS(cuda::run_loops(*impl_->conversion, data, stream));
+    b = scratch;
+  }
+  const device::DeviceWorkspace workspace{static_cast<char*>(scratch) + impl_->converted_bytes(),
+                                          impl_->plan.workspace_bytes, false};
+  const cuda::MatmulCall call{.problem = impl_->problem, .a = a_, .b = b, .d = d_, .constant_b = impl_->constant_b};
+  return cuda::launch(call, impl_->plan, workspace, stream);
 }
 
 }  // namespace ridge

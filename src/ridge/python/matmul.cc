@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/python/call.h"
 
 namespace nb = nanobind;
@@ -18,6 +19,7 @@ namespace {
 
 using Extents = std::vector<std::int64_t>;
 using WeightsType = std::tuple<std::string, std::int64_t, std::int64_t>;  // dtype, n and k
+template <class Byte> using HostBytes = nb::ndarray<Byte, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // An operand as a stack of matrices: a vector has a second axis of one element, and a leading axis that is broadcast
 // has stride 0.
@@ -112,13 +114,8 @@ ArrayType product_type(const ArrayOperand& a, const ArrayOperand& b, const std::
   return out;
 }
 
-void queue_product(ArrayCall& call, const ArrayView& a, const ArrayView& b, const ArrayView& out) {
-  const ArrayDevice& device = *call.device();
-  if (!MatmulOnDevice::can_read(a) || !MatmulOnDevice::can_read(b))
-    raise_error(input_error("on a device, leading axes cannot be broadcast in this layout",
-                            "pass a.expand(shape).contiguous()"));
-  const auto product = value_or_raise(MatmulOnDevice::make(device.number(), a, b, out));
-  CUstream_st* const stream = device.stream();
+void queue_product(ArrayCall& call, const MatmulOnDevice& product) {
+  CUstream_st* const stream = call.device()->stream();
   void* const scratch = call.allocate_scratch(product.scratch_bytes());
   std::optional<Status> done;
   {
@@ -128,8 +125,15 @@ void queue_product(ArrayCall& call, const ArrayView& a, const ArrayView& b, cons
   check_status(*done);
 }
 
+void queue_views(ArrayCall& call, const ArrayView& a, const ArrayView& b, const ArrayView& out) {
+  if (!MatmulOnDevice::can_read(a) || !MatmulOnDevice::can_read(b))
+    raise_error(input_error("on a device, leading axes cannot be broadcast in this layout",
+                            "pass a.expand(shape).contiguous()"));
+  queue_product(call, value_or_raise(MatmulOnDevice::make(call.device()->number(), a, b, out)));
+}
+
 void multiply_views(ArrayCall& call, const ArrayView& a, const ArrayView& b, const ArrayView& out, int threads) {
-  if (call.device()) return queue_product(call, a, b, out);
+  if (call.device()) return queue_views(call, a, b, out);
   std::optional<Status> done;
   {
     const nb::gil_scoped_release released;
@@ -197,17 +201,67 @@ nb::object multiply_arrays(nb::handle a, nb::handle b, nb::handle out, const std
   return call.release_result(0);
 }
 
+// Returns the dtype of weights, which has block scales. Raises ridge.Error for others.
+DType parse_weight_dtype(const std::string& name) {
+  const DType out = *parse_optional_dtype(name);
+  if (!is_block_scaled(out))
+    raise_error(input_error(fmt::format("expected weights of a dtype with block scales, found {}", name)));
+  return out;
+}
+
+// Raises ridge.Error unless an array has the bytes of these weights.
+void check_weight_bytes(const WeightsType& weights, std::size_t bytes) {
+  const auto& [name, n, k] = weights;
+  const std::int64_t expected = stored_bytes(parse_weight_dtype(name), n * k);
+  if (static_cast<std::int64_t>(bytes) != expected)
+    raise_error(input_error(
+        fmt::format("expected {} bytes for weights [{}, {}] of {}, found {}", expected, n, k, name, bytes)));
+}
+
+[[noreturn]] void raise_not_weight_bytes() {
+  raise_error(input_error("expected the data of weights as one axis of uint8 without gaps",
+                          "ridge.weights_from_gptq and ridge.weights_from_awq return such weights"));
+}
+
+HostBytes<const std::uint8_t> read_host_bytes(nb::handle array) {
+  HostBytes<const std::uint8_t> out;
+  if (!nb::try_cast(array, out, false)) raise_not_weight_bytes();
+  return out;
+}
+
+// Adds the bytes of weights on a device to the inputs of a call, as int8. Raises ridge.Error for other arrays, and for
+// an array on another device than the first input.
+ArrayView add_device_bytes(ArrayCall& call, nb::handle array) {
+  const ArrayLibrary library = array_library(array);
+  if (library == ArrayLibrary::numpy || !nb::hasattr(array, "dtype") ||
+      !nb::cast<std::string>(nb::str(nb::handle(nb::object(array.attr("dtype"))))).ends_with("uint8"))
+    raise_not_weight_bytes();
+  const nb::object as_int8 = library == ArrayLibrary::torch
+                                 ? nb::object(array.attr("view")(nb::module_::import_("torch").attr("int8")))
+                                 : nb::object(array.attr("view")("int8"));
+  call.add_input("weights", as_int8);
+  const ArrayView out = call.inputs().back().view();
+  if (out.shape.size() != 1 || (out.shape[0] > 1 && out.strides[0] != 1)) raise_not_weight_bytes();
+  return out;
+}
+
+// Queues a product with weights on a device, whose bytes are in the order that `split_weights` writes.
+void queue_weights(ArrayCall& call, nb::handle bytes, const WeightsType& weights) {
+  const auto& [name, n, k] = weights;
+  const ArrayView data = add_device_bytes(call, bytes);
+  check_weight_bytes(weights, static_cast<std::size_t>(data.shape[0]));
+  const BlockScaledWeights matrix{data.data, parse_weight_dtype(name), n, k};
+  queue_product(call, value_or_raise(MatmulOnDevice::make(call.device()->number(), operand_view(call, 0), matrix,
+                                                          call.output_views()[0])));
+}
+
 // Multiplies matrices [..., m, k] by weights [n, k] in blocks with scales, whose bytes are an array: a @ weights.T.
-nb::object multiply_weights(nb::handle a, const nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig>& bytes,
-                            const WeightsType& weights, nb::handle out, const std::optional<std::string>& dtype,
-                            nb::handle thread_count) {
+nb::object multiply_weights(nb::handle a, nb::handle bytes, const WeightsType& weights, nb::handle out,
+                            const std::optional<std::string>& dtype, nb::handle thread_count) {
   const int threads = parse_threads(thread_count);
   const auto& [name, n, k] = weights;
-  const DType weight_dtype = *parse_optional_dtype(name);
   ArrayCall call;
   call.add_input("a", a);
-  if (call.device())
-    raise_error(input_error("expected an array in host memory with weights of 4 bits, found one on a device"));
   const ArrayOperand& left = call.inputs()[0];
   Extents shape(left.shape().begin(), left.shape().end());
   if (shape.size() < 2 || shape.back() != k)
@@ -215,17 +269,32 @@ nb::object multiply_weights(nb::handle a, const nb::ndarray<const std::uint8_t, 
         fmt::format("expected a[..., m, {}] for weights [{}, {}], found a[{}]", k, n, k, fmt::join(shape, ", "))));
   shape.back() = n;
   call.add_result({"out", parse_optional_dtype(dtype).value_or(left.dtype()), shape}, out);
-  if (const std::int64_t expected = stored_bytes(weight_dtype, n * k);
-      static_cast<std::int64_t>(bytes.size()) != expected)
-    raise_error(input_error(
-        fmt::format("expected {} bytes for weights [{}, {}] of {}, found {}", expected, n, k, name, bytes.size())));
+  if (call.device()) {
+    queue_weights(call, bytes, weights);
+    return call.release_result(0);
+  }
+  const auto blocks = read_host_bytes(bytes);
+  check_weight_bytes(weights, blocks.size());
+  const BlockScaledWeights matrix{blocks.data(), parse_weight_dtype(name), n, k};
   std::optional<Status> done;
   {
     const nb::gil_scoped_release released;
-    done = matmul(left.view(), BlockScaledWeights{bytes.data(), weight_dtype, n, k}, call.output_views()[0], threads);
+    done = matmul(left.view(), matrix, call.output_views()[0], threads);
   }
   check_status(*done);
   return call.release_result(0);
+}
+
+// Copies weights from the order of hosts to that of devices: all elements, then all scales.
+void split_weights(nb::handle bytes, const WeightsType& weights, const HostBytes<std::uint8_t>& planes) {
+  const auto blocks = read_host_bytes(bytes);
+  check_weight_bytes(weights, blocks.size());
+  check_weight_bytes(weights, planes.size());
+  const auto& [name, n, k] = weights;
+  const DType dtype = parse_weight_dtype(name);
+  const std::int64_t count = n * k / dtype_info(dtype).block;
+  const nb::gil_scoped_release released;
+  split_blocks(dtype, blocks.data(), count, planes.data(), planes.data() + element_plane_bytes(dtype, n * k));
 }
 
 }  // namespace
@@ -233,8 +302,9 @@ nb::object multiply_weights(nb::handle a, const nb::ndarray<const std::uint8_t, 
 void add_matmul(nb::module_& module) {
   module.def("matmul", multiply_arrays, nb::arg("a").none(), nb::arg("b").none(), nb::arg("out").none(),
              nb::arg("dtype").none(), nb::arg("threads").none());
-  module.def("matmul_weights", multiply_weights, nb::arg("a").none(), nb::arg("bytes"), nb::arg("weights"),
+  module.def("matmul_weights", multiply_weights, nb::arg("a").none(), nb::arg("bytes").none(), nb::arg("weights"),
              nb::arg("out").none(), nb::arg("dtype").none(), nb::arg("threads").none());
+  module.def("split_weights", split_weights, nb::arg("bytes").none(), nb::arg("weights"), nb::arg("planes"));
 }
 
 }  // namespace ridge::python
