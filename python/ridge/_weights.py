@@ -47,11 +47,7 @@ class Weights:
         return int(self.dtype.partition("_")[2])
 
     def to_device(self, like: Any) -> Weights:
-        """Returns the weights on the CUDA device of `like`, an array of PyTorch or CuPy, for products with such arrays.
-
-        Weights that are there already, or in host memory as `like`, are returned as they are. Raises ridge.Error for
-        weights on another device.
-        """
+        """Returns the weights on the device of an array of PyTorch or CuPy. Raises ridge.Error for those of another one."""
         import numpy as np
 
         device = device_of(like)
