@@ -110,6 +110,15 @@ for dtype in bf16 f16; do
   check "d: ${dtype}[B, K, N]  e: ${dtype}[B, K]  z: f32[B, N]"$'\n'"w[B, N] = d * e"$'\n'"y: ${dtype}[B, N] = w + z" -d B=300 -d K=8 -d N=1032
 done
 
+# Rows of 8 bits that are routed, with weights that are converted because they are along n, and with a capacity.
+for dtype in e4m3 e4m3_128; do
+  for sizes in '5 128 128 3' '200 256 384 8' '333 384 129 7' '1 128 8 1'; do
+    read -r n d f e <<<"$sizes"
+    check "x: ${dtype}[N, D]  w: ${dtype}[E, F, D]  i: int32[N, 1]"$'\n'"u: bf16[N, 1, F] = routed(x, w, i over E)" -d "N=$n" -d "D=$d" -d "F=$f" -d "E=$e"
+  done
+done
+check $'x: e4m3[N, D]  w: e4m3[E, D, F]  i: int32[N, 2]\nu: f32[N, 2, F] = routed(x, w, i over E, capacity = 40)' -d N=300 -d D=77 -d F=50 -d E=9
+
 # Rows that are routed: weights along k and along n, more experts than rows, a capacity, widths that no vector divides.
 for dtype in bf16 f16 f32; do
   for sizes in '5 64 128 3' '200 256 384 8' '33 40 72 64' '1000 66 130 5' '1 8 8 1'; do

@@ -240,6 +240,30 @@ TEST(Plan, MultipliesTwoOperandsOfScaledE4m3AsTheyAreStoredOnDevices) {
   EXPECT_EQ(steps_of(1024, Target::cpu).size(), 3u) << "a CPU converts one operand in memory";
 }
 
+TEST(Plan, RoutesRowsOfEightBitsAsTheyAreStoredOnDevices) {
+  const auto plan_of = [](const std::string& x, const std::string& w, std::int64_t depth, Target target) {
+    const auto program =
+        parse("x: " + x + "[N, D]  w: " + w + "[E, F, D]  i: int32[N, 2]\nu: bf16[N, 2, F] = routed(x, w, i over E)");
+    EXPECT_TRUE(program.ok());
+    return make_plan(*program, {{"N", 300}, {"D", depth}, {"F", 96}, {"E", 4}}, {.target = target});
+  };
+  for (const std::string dtype : {"e4m3", "e4m3_128"}) {
+    const auto on_device = plan_of(dtype, dtype, 256, Target::cuda), on_cpu = plan_of(dtype, dtype, 256, Target::cpu);
+    ASSERT_TRUE(on_device.ok() && on_cpu.ok()) << dtype;
+    ASSERT_EQ(on_device->steps.size(), 3u) << dtype;
+    const auto& product = std::get<ops::MatmulProblem>(on_device->steps[1].kernel);
+    EXPECT_TRUE(product.grouped);
+    EXPECT_EQ(dtype_name(product.a.dtype), dtype);
+    EXPECT_EQ(dtype_name(std::get<ops::RoutingProblem>(on_device->steps[0].kernel).values), dtype);
+    ASSERT_EQ(on_cpu->steps.size(), 5u) << dtype;  // Both operands are converted
+    EXPECT_EQ(on_cpu->steps[0].copy_description, dtype == "e4m3" ? "x to bf16" : "x from e4m3_128 to f32");
+  }
+  EXPECT_EQ(plan_of("e4m3", "bf16", 256, Target::cuda).error().message,
+            "cannot run 'x' as e4m3: expected f32, bf16 or f16, or two operands of e4m3 or of e4m3_128, found e4m3");
+  EXPECT_EQ(plan_of("int8", "int8", 256, Target::cpu).error().message,
+            "cannot run 'x' as int8: expected f32, bf16 or f16, or two operands of e4m3 or of e4m3_128, found int8");
+}
+
 TEST(Plan, MultipliesNarrowWeightsAsTheyAreStoredOnDevices) {
   const auto steps_of = [](const std::string& text, std::int64_t rows) {
     const auto program = parse(text);
