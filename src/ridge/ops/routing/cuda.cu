@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "ridge/base/block_scale.h"
 #include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/device/launch_kernel.h"
@@ -166,7 +165,7 @@ Status route_rows(const RoutingProblem& r, std::span<void* const> data, CUstream
   const int* const rows = static_cast<const int*>(data[r.restores_order ? 0 : 2]) + groups + 1;
   const auto* const from = static_cast<const char*>(data[1]);
   auto* const to = static_cast<char*>(data[r.restores_order ? 2 : 3]);
-  const std::int64_t element_bytes = element_plane_bytes(r.values, r.width);
+  const std::int64_t element_bytes = r.width * dtype_bits(r.values) / 8;
   move_rows(r, from, to, rows, element_bytes, stream);
   // Scales are a plane of their own; only sorted rows have any
   if (const std::int64_t scale_bytes = stored_bytes(r.values, r.width) - element_bytes; scale_bytes > 0)
