@@ -1,4 +1,4 @@
-// says: a ring needs at least two slots: a slot is released one stage late
+// says: a ring needs at least two slots: one is filled while another is multiplied
 #include "kernel.h"
 
 struct Kernel : TestKernel<> {
