@@ -73,7 +73,7 @@ bool is_chosen_by_topk(const Program& program, int tensor, const Axis& along) {
   });
 }
 
-// True for the dtypes that two operands of a routed product may have besides those of floats.
+// True for the dtypes of 8 bits that both operands of a routed product may have.
 constexpr bool is_routed_narrow(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e4m3_128; }
 
 // Checks the dtypes of a routine: integers for indices, floats for all else.

@@ -97,7 +97,7 @@ constexpr AttentionBackwardConfig with_order(AttentionBackwardConfig config, boo
   return config;
 }
 template <class T, bool ordered, std::size_t i> cudaError_t launch_config(const BackwardLaunchArgs& x) {
-  if constexpr (device::has_all_kernels || std::is_same_v<T, Bf16> || i == 0)
+  if constexpr (device::is_compiled<T>(i))
     return launch_backward<AttentionBackward<with_order(attention_backward_kernel_configs[i], ordered), T>>(x);
   else
     return device::kernel_absent;

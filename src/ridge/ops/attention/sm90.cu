@@ -93,7 +93,7 @@ constexpr AttentionConfig select_config(std::size_t i, bool is_ragged) {
   return is_ragged ? make_ragged(attention_kernel_configs[i]) : attention_kernel_configs[i];
 }
 template <class T, bool is_ragged, std::size_t i> cudaError_t launch_config(const AttentionLaunchArgs& x) {
-  if constexpr (device::has_all_kernels || std::is_same_v<T, Bf16> || i == 0)
+  if constexpr (device::is_compiled<T>(i))
     return launch_attention<Attention<select_config(i, is_ragged), T>>(x);
   else
     return device::kernel_absent;

@@ -7,7 +7,7 @@ namespace ridge::ops::cuda {
 
 template <class T, int... index> void register_all(CompiledGatedConfig* kernels, std::integer_sequence<int, index...>) {
   const auto add = [&]<int i>() {
-    if constexpr (device::has_all_kernels || std::is_same_v<T, Bf16> || i == 0)
+    if constexpr (device::is_compiled<T>(i))
       kernels[i] = {launch_gated_kernel<GatedKernel<i, T>>, read_kernel_resources<GatedKernel<i, T>>};
     else
       kernels[i] = {[](const GatedLaunchArgs&) { return device::kernel_absent; },

@@ -301,6 +301,7 @@ constexpr bool is_in_sample(std::size_t index) {
   }
   return new_layout || new_cluster;
 }
+
 // Returns a config of `sm90_kernel_configs` for operands of a dtype. The list has k of operands of 16 bits; a stage of
 // other operands has as many bytes. A stage of block-scaled operands has one block of each line, and their scales take
 // the memory of a stage.
@@ -319,9 +320,9 @@ constexpr MatmulConfig kernel_config(int config, DType operand) {
   return out;
 }
 
-// True if a build with RIDGE_MENU=SAMPLE, for tests without a device, compiles the config for a dtype: all of the
-// sample for bf16, and for other dtypes the first of those that multiply them with its groups of threads, its order of
-// A and without or with groups of rows.
+// True if a build with RIDGE_MENU=SAMPLE, for tests without a device, compiles the config for a dtype. For bf16 this is
+// the sample above. For other dtypes it is the first config with its roles, number of consumers and layout of A, of
+// those that can multiply the dtype; configs that swap operands or group rows count separately.
 constexpr bool is_in_sample(std::size_t index, DType operand) {
   if (operand == DType::bf16) return is_in_sample(index);
   for (std::size_t i = 0; i < index; ++i) {

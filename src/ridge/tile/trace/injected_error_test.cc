@@ -102,58 +102,42 @@ TEST(InjectedError, NoWaitForFull) {
             "has arrived; missing: consumer 1's wait for the slot to be full");
 }
 
-// Two tiles of 9 blocks of k, whose scales take each of the two buffers three times.
-RecordedProgram recorded_scales() {
-  return record_program<Matmul<scaled, E4m3, E4m3, Bf16>>(
+// Returns the error of two tiles of 9 blocks of k without some steps. Their scales take each of two buffers three
+// times.
+std::string error_without_scale_steps(const StepPredicate& is_dropped) {
+  const RecordedProgram clean = record_program<Matmul<scaled, E4m3, E4m3, Bf16>>(
       {.kernel = "matmul", .sizes = {.m = 256, .n = 128, .k = 9 * 128}});
+  return error_found(clean, drop_steps(clean, is_dropped));
 }
 StepPredicate is_at_scales(RecordedStepKind what, const std::string& end) {
   return [what, end](const RecordedProgram& p, const RecordedThread& t, std::size_t i) {
-    return (t.steps[i].what == RecordedStepKind::wait || t.steps[i].what == RecordedStepKind::arrive) &&
-           is_step_at_barrier(p, t.steps[i], what, end) && p.barriers[t.steps[i].object].name.rfind("scales", 0) == 0;
+    return t.steps[i].what == what && is_step_at_barrier(p, t.steps[i], what, end) &&
+           p.barriers[t.steps[i].object].name.rfind("scales", 0) == 0;
   };
 }
 
-TEST(InjectedError, ScalesAreOverwrittenWhileTheyAreRead) {
-  const RecordedProgram clean = recorded_scales();
+TEST(InjectedError, ABufferOfScalesIsUsedWithoutItsBarriers) {
+  EXPECT_EQ(error_without_scale_steps(is_at_scales(RecordedStepKind::wait, "empty")),
+            "matmul: scales 0: those for stage 8 of tile 0 overwrite those for stage 0 of tile 0 while consumer 0 may "
+            "still read them; missing: its release of the buffer, or the scale loader's wait for it");
+  EXPECT_EQ(error_without_scale_steps(is_at_scales(RecordedStepKind::wait, "full")),
+            "matmul: scales 0: consumer 0 may read those for stage 0 of tile 0 before they are stored; missing: its "
+            "wait for the buffer to be full, or the scale loader's barrier");
+  const StepPredicate releases = is_at_scales(RecordedStepKind::arrive, "empty");
   EXPECT_EQ(
-      error_found(clean, drop_steps(clean, is_at_scales(RecordedStepKind::wait, "empty"))),
-      "matmul: scales 0: those for stage 8 of tile 0 overwrite those for stage 0 of tile 0 while consumer 0 may still "
-      "read them; missing: its release of the buffer, or the scale loader's wait for it");
-}
-
-TEST(InjectedError, ScalesAreReadBeforeTheyAreStored) {
-  const RecordedProgram clean = recorded_scales();
-  EXPECT_EQ(
-      error_found(clean, drop_steps(clean, is_at_scales(RecordedStepKind::wait, "full"))),
-      "matmul: scales 0: consumer 0 may read those for stage 0 of tile 0 before they are stored; missing: its wait for "
-      "the buffer to be full, or the scale loader's barrier");
-}
-
-TEST(InjectedError, ABufferOfScalesIsNotReleased) {
-  const RecordedProgram clean = recorded_scales();
-  EXPECT_EQ(
-      error_found(clean, drop_steps(clean,
-                                    [](const RecordedProgram& p, const RecordedThread& t, std::size_t i) {
-                                      return t.group == 1 && !t.leads &&
-                                             is_at_scales(RecordedStepKind::arrive, "empty")(p, t, i);
-                                    })),
-      "matmul: deadlock: producer waits for slot 2 empty (after stage 1 of tile 1), scale loader waits for scales 0 "
-      "empty (after stage 8 of tile 0), scale loader waits for scales 0 empty (after stage 8 of tile 0), consumer 0 "
-      "waits for scales 0 full (after stage 7 of tile 0), consumer 1 waits for scales 0 full (after stage 7 of tile "
-      "0); missing: 2 of 2 arrivals at slot 2 empty");
-}
-
-TEST(InjectedError, TheBarrierOfTheScaleLoaderIsDropped) {
-  const RecordedProgram clean = recorded_scales();
-  EXPECT_EQ(
-      error_found(clean, drop_steps(clean,
-                                    [](const RecordedProgram& p, const RecordedThread& t, std::size_t i) {
-                                      return t.steps[i].what == RecordedStepKind::sync &&
-                                             ends_with(p.named_barriers[t.steps[i].object], "scale loader");
-                                    })),
-      "matmul: scales 0 (other threads): scale loader may read those for stage 0 of tile 0 before they are stored; "
-      "missing: its wait for the buffer to be full, or the scale loader's barrier");
+      error_without_scale_steps([&](const RecordedProgram& p, const RecordedThread& t, std::size_t i) {
+        return t.group == 1 && !t.leads && releases(p, t, i);
+      }),
+      "matmul: deadlock: producer waits for slot 2 empty (after stage 1 of tile 1), scale loader waits for "
+      "scales 0 empty (after stage 8 of tile 0), scale loader waits for scales 0 empty (after stage 8 of tile 0), "
+      "consumer 0 waits for scales 0 full (after stage 7 of tile 0), consumer 1 waits for scales 0 full (after "
+      "stage 7 of tile 0); missing: 2 of 2 arrivals at slot 2 empty");
+  EXPECT_EQ(error_without_scale_steps([](const RecordedProgram& p, const RecordedThread& t, std::size_t i) {
+              return t.steps[i].what == RecordedStepKind::sync &&
+                     ends_with(p.named_barriers[t.steps[i].object], "scale loader");
+            }),
+            "matmul: scales 0 (other threads): scale loader may read those for stage 0 of tile 0 before they are "
+            "stored; missing: its wait for the buffer to be full, or the scale loader's barrier");
 }
 
 // Releases the last slot only in the next iteration of the loop, which is right for two and more stages.
